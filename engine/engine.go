@@ -1,0 +1,253 @@
+// Package engine is what serving engines share: the options that change their numbers,
+// and the shape of their answer. Each engine's rules are a package of their own.
+package engine
+
+import (
+	"headcount/attn"
+	"headcount/dtype"
+	"headcount/hw"
+	"headcount/layout"
+	"headcount/model"
+	"headcount/problem"
+)
+
+// An Engine plans the KV cache of a model on a layout.
+type Engine interface {
+	// Name is "vllm" or "sglang"; Version the release whose rules are applied.
+	Name() string
+	Version() string
+	// Plan fills what the engine would allocate and log. When the engine would refuse, the
+	// error is a [*problem.Error] with RefusedBy set, and the Result holds what was known
+	// before it; the Result is never nil.
+	Plan(Job) (*Result, error)
+}
+
+// A Job is one question to an engine. Model is shared and read only.
+type Job struct {
+	Model   *model.Model
+	Layout  layout.Layout
+	GPU     *hw.Accelerator // nil: no device named; the engine takes its golden default class, and says so
+	Options *Options
+}
+
+// Options are the engine flags that change a number, under the engine's own names with
+// "-" as "_". Zero, "" and nil mean the engine's default.
+type Options struct {
+	DType         string `json:"dtype,omitempty"`
+	KVCacheDType  string `json:"kv_cache_dtype,omitempty"`
+	Quantization  string `json:"quantization,omitempty"`
+	BlockSize     int    `json:"block_size,omitempty"`    // tokens; vLLM
+	PageSize      int    `json:"page_size,omitempty"`     // tokens; SGLang
+	MaxModelLen   int64  `json:"max_model_len,omitempty"` // tokens; -1: as long as fits (vLLM's auto)
+	MaxNumSeqs    int    `json:"max_num_seqs,omitempty"`  // vLLM
+	MaxNumBatched int    `json:"max_num_batched_tokens,omitempty"`
+
+	GPUMemoryUtilization float64 `json:"gpu_memory_utilization,omitempty"` // vLLM
+	MemFractionStatic    float64 `json:"mem_fraction_static,omitempty"`    // SGLang
+	KVCacheMemory        int64   `json:"kv_cache_memory_bytes,omitempty"`  // pool of one rank, bytes
+	NumGPUBlocksOverride int64   `json:"num_gpu_blocks_override,omitempty"`
+	MemoryBeginGiB       float64 `json:"memory_begin_gib,omitempty"` // SGLang: free before the weights
+	MemoryEndGiB         float64 `json:"memory_end_gib,omitempty"`   // SGLang: free after the weights
+
+	ChunkedPrefillSize int     `json:"chunked_prefill_size,omitempty"` // SGLang; -1: off
+	MaxRunningRequests int     `json:"max_running_requests,omitempty"`
+	MaxTotalTokens     int64   `json:"max_total_tokens,omitempty"`
+	SWAFullTokensRatio float64 `json:"swa_full_tokens_ratio,omitempty"`
+	MambaFullRatio     float64 `json:"mamba_full_memory_ratio,omitempty"`
+	MaxMambaCacheSize  int     `json:"max_mamba_cache_size,omitempty"`
+	MambaRadixStrategy string  `json:"mamba_radix_cache_strategy,omitempty"`
+	AttentionBackend   string  `json:"attention_backend,omitempty"`
+	DisableRadixCache  bool    `json:"disable_radix_cache,omitempty"`
+	DisableOverlap     bool    `json:"disable_overlap_schedule,omitempty"`
+	DisableHybridSWA   bool    `json:"disable_hybrid_swa_memory,omitempty"`
+	EnableMultimodal   bool    `json:"enable_multimodal,omitempty"`
+	DisableCUDAGraph   bool    `json:"disable_cuda_graph,omitempty"`
+
+	DisableHybridKVCacheManager bool   `json:"disable_hybrid_kv_cache_manager,omitempty"`
+	EnablePrefixCaching         *bool  `json:"enable_prefix_caching,omitempty"`
+	EnableChunkedPrefill        *bool  `json:"enable_chunked_prefill,omitempty"`
+	AsyncScheduling             *bool  `json:"async_scheduling,omitempty"`
+	EnforceEager                bool   `json:"enforce_eager,omitempty"`
+	MambaCacheMode              string `json:"mamba_cache_mode,omitempty"`
+	MambaSSMCacheDType          string `json:"mamba_ssm_cache_dtype,omitempty"`
+	CPInterleave                int    `json:"cp_kv_cache_interleave_size,omitempty"`
+
+	Speculative            *Speculative `json:"speculative,omitempty"`           // vLLM
+	SpeculativeAlgorithm   string       `json:"speculative_algorithm,omitempty"` // SGLang
+	SpeculativeSteps       int          `json:"speculative_num_steps,omitempty"`
+	SpeculativeTopK        int          `json:"speculative_eagle_topk,omitempty"`
+	SpeculativeDraftTokens int          `json:"speculative_num_draft_tokens,omitempty"`
+	SpeculativeDraftModel  string       `json:"speculative_draft_model_path,omitempty"`
+
+	ConcurrencyAt []int64 `json:"concurrency_at,omitempty"` // request lengths to report, tokens
+
+	Draft *model.Model `json:"-"` // the draft model, once resolved
+}
+
+// Speculative is vLLM's speculative configuration.
+type Speculative struct {
+	Method string `json:"method"`
+	Tokens int    `json:"num_speculative_tokens"`
+	Model  string `json:"model,omitempty"`
+}
+
+// A Result is what one engine answers. Its parts are the report's own.
+type Result struct {
+	Model    View
+	Ranks    []Rank
+	KVCache  KVCache
+	Resolved Resolved
+	Fraction float64 // of the device's memory that the engine takes
+	Log      []string
+	Notes    []Note
+}
+
+// A View is the model as the engine sees it.
+type View struct {
+	QueryHeads    int
+	KVHeads       int
+	HeadDim       int
+	MaxModelLen   int64
+	DType         dtype.Type
+	Quantization  string
+	AttentionArch attn.Arch
+}
+
+// A Rank is tensor-parallel rank 0 of one pipeline stage.
+type Rank struct {
+	Stage         int   `json:"stage"`
+	QueryHeads    int   `json:"query_heads"`
+	KVHeads       int   `json:"kv_heads"`
+	KVReplication int   `json:"kv_replication"`
+	BytesPerToken int64 `json:"kv_bytes_per_token"` // all layers of the stage that grow with every token
+	Layers        []Run `json:"layers"`
+
+	Parameters  *int64         `json:"parameters"` // null when not known
+	WeightBytes *int64         `json:"weight_bytes"`
+	BufferBytes *int64         `json:"buffer_bytes"`
+	Weights     *WeightsByPart `json:"weights"`
+
+	NumBlocks     *int64 `json:"num_blocks"` // that this stage alone would have; null without a pool
+	BytesPerBlock *int64 `json:"bytes_per_block"`
+}
+
+// WeightsByPart is a stage's weight bytes by what they are for.
+type WeightsByPart struct {
+	Embedding  int64 `json:"embedding"`
+	LMHead     int64 `json:"lm_head"`
+	Attention  int64 `json:"attention"`
+	MLP        int64 `json:"mlp"`
+	MoEExperts int64 `json:"moe_experts"`
+	MoERouter  int64 `json:"moe_router"`
+	MoEShared  int64 `json:"moe_shared"`
+	Norm       int64 `json:"norm"`
+	Vision     int64 `json:"vision"`
+	Other      int64 `json:"other"`
+}
+
+// A Run is Layers equal caches in a row, per rank.
+type Run struct {
+	Kind         model.Kind   `json:"kind"`
+	Layers       int          `json:"layers"`
+	KVHeads      int          `json:"kv_heads"`
+	KeyDim       int          `json:"key_dim"`
+	ValueDim     int          `json:"value_dim"`
+	DType        dtype.Type   `json:"dtype"`
+	BlockSize    int          `json:"block_size"`
+	PageSize     int64        `json:"page_size_bytes"`
+	PageUnpadded int64        `json:"page_size_unpadded_bytes"`
+	Window       *int         `json:"sliding_window"`
+	StateBytes   *int64       `json:"state_bytes"`
+	StateShapes  [][]int      `json:"state_shapes,omitempty"`
+	StateDTypes  []dtype.Type `json:"state_dtypes,omitempty"`
+}
+
+// A Group is layers that share block tables (vLLM).
+type Group struct {
+	Kind      string `json:"kind"`
+	Layers    int    `json:"layers"`
+	BlockSize int    `json:"block_size"`
+	PageSize  int64  `json:"page_size_bytes"`
+}
+
+// A KVCache is the pool of one rank and what it holds. Null means that no pool was given
+// or estimated, or that the field is the other engine's.
+type KVCache struct {
+	DType          dtype.Type `json:"dtype"`
+	AvailableBytes *int64     `json:"available_bytes"`
+	BlockSize      int        `json:"block_size"`
+
+	Groups             []Group  `json:"groups"`
+	NumBlocks          *int64   `json:"num_blocks"`
+	Tokens             *int64   `json:"tokens"`
+	MaxConcurrency     *float64 `json:"max_concurrency"`
+	SchedulerBlockSize *int     `json:"scheduler_block_size,omitempty"`
+	HashBlockSize      *int     `json:"hash_block_size,omitempty"`
+	KVTPReplicas       *int     `json:"kv_tp_replicas,omitempty"`
+
+	CellSize           *int64 `json:"cell_size_bytes,omitempty"`
+	MaxTotalNumTokens  *int64 `json:"max_total_num_tokens,omitempty"`
+	FullTokens         *int64 `json:"full_tokens,omitempty"`
+	SWATokens          *int64 `json:"swa_tokens,omitempty"`
+	MambaSlots         *int64 `json:"mamba_slots,omitempty"`
+	StateBytesPerReq   *int64 `json:"state_bytes_per_request,omitempty"`
+	MaxRunningRequests *int64 `json:"max_running_requests,omitempty"`
+	MaxReqLen          *int64 `json:"max_req_len,omitempty"`
+	Pools              []Pool `json:"pools,omitempty"`
+
+	FixedBytesPerRequest int64         `json:"fixed_bytes_per_request"`
+	BytesPerToken        int64         `json:"bytes_per_token"`
+	Concurrency          []Concurrency `json:"concurrency"`
+}
+
+// A Pool is one allocation of SGLang's.
+type Pool struct {
+	Name   string `json:"name"`
+	Tokens int64  `json:"tokens"`
+	KBytes int64  `json:"k_bytes"`
+	VBytes int64  `json:"v_bytes"`
+}
+
+// Concurrency is how many requests of a length the pool holds.
+type Concurrency struct {
+	Tokens   int64   `json:"tokens"`
+	Requests float64 `json:"requests"`
+}
+
+// Resolved are the engine defaults that were filled in.
+type Resolved struct {
+	MaxNumBatchedTokens int      `json:"max_num_batched_tokens,omitempty"`
+	MaxNumSeqs          int      `json:"max_num_seqs,omitempty"`
+	MaxInFlightTokens   int      `json:"max_in_flight_tokens,omitempty"`
+	AsyncScheduling     *bool    `json:"async_scheduling,omitempty"`
+	ChunkedPrefill      *bool    `json:"chunked_prefill,omitempty"`
+	PrefixCaching       *bool    `json:"prefix_caching,omitempty"`
+	MambaCacheMode      string   `json:"mamba_cache_mode,omitempty"`
+	CacheDType          string   `json:"cache_dtype,omitempty"`
+	AttentionBackends   []string `json:"attention_backends,omitempty"`
+	AttentionBackend    string   `json:"attention_backend,omitempty"`
+	DType               string   `json:"dtype,omitempty"`
+	Quant               *string  `json:"quant"`
+
+	PageSize           int     `json:"page_size,omitempty"`
+	ChunkedPrefillSize int     `json:"chunked_prefill_size,omitempty"`
+	MaxPrefillTokens   int     `json:"max_prefill_tokens,omitempty"`
+	KVCacheDType       string  `json:"kv_cache_dtype,omitempty"`
+	ContextLen         int64   `json:"context_len,omitempty"`
+	NumEffectiveLayers int     `json:"num_effective_layers,omitempty"`
+	VHeadDim           int     `json:"v_head_dim,omitempty"`
+	AttentionTPSize    int     `json:"attn_tp_size,omitempty"`
+	MemFractionStatic  float64 `json:"mem_fraction_static,omitempty"`
+}
+
+// A Note is a finding that changes no number: a replicated head, a default taken, a
+// duplicate key.
+type Note struct {
+	ID       string `json:"id"`
+	Severity string `json:"severity"` // info, warning
+	Text     string `json:"text"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+// Refuse marks err as an engine's refusal.
+func Refuse(name string, err *problem.Error) *problem.Error { return err.By(name) }

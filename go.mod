@@ -1,0 +1,3 @@
+module headcount
+
+go 1.26

@@ -1,0 +1,57 @@
+// Package layout is how ranks divide a model: tensor, pipeline, data, expert and
+// decode-context parallelism, and which sizes go together.
+package layout
+
+import "headcount/problem"
+
+// A Layout is the parallel sizes of one server. The zero Layout is one rank.
+type Layout struct {
+	TP          int  `json:"tensor_parallel_size"`
+	PP          int  `json:"pipeline_parallel_size"`
+	DP          int  `json:"data_parallel_size"`
+	DCP         int  `json:"decode_context_parallel_size"`
+	EP          bool `json:"enable_expert_parallel"`
+	DPAttention bool `json:"enable_dp_attention"` // SGLang: DP ranks share the TP ranks, attention TP is TP/DP
+}
+
+// Normal returns l with every zero size as 1.
+func (l Layout) Normal() Layout {
+	l.TP, l.PP, l.DP, l.DCP = max(l.TP, 1), max(l.PP, 1), max(l.DP, 1), max(l.DCP, 1)
+	return l
+}
+
+// MaxRanks bounds each parallel size; nobody runs one model over more ranks.
+const MaxRanks = 65536
+
+// Check reports a size that is negative or absurd.
+func (l Layout) Check() error {
+	for _, f := range []struct {
+		name string
+		n    int
+	}{
+		{"tensor_parallel_size", l.TP}, {"pipeline_parallel_size", l.PP},
+		{"data_parallel_size", l.DP}, {"decode_context_parallel_size", l.DCP},
+	} {
+		if f.n < 0 || f.n > MaxRanks {
+			return problem.New(problem.BadValue, f.name, f.n, "not between 1 and %d", MaxRanks)
+		}
+	}
+	return nil
+}
+
+// GPUs is the number of devices the layout takes: TP × PP, times DP where DP ranks are
+// replicas of their own.
+func (l Layout) GPUs() int {
+	l = l.Normal()
+	n := l.TP * l.PP
+	if !l.DPAttention {
+		n *= l.DP
+	}
+	return n
+}
+
+// A Span is the layers [Start, End) of one pipeline stage.
+type Span struct{ Start, End int }
+
+// Len is the number of layers of the stage.
+func (s Span) Len() int { return s.End - s.Start }

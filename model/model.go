@@ -1,0 +1,164 @@
+// Package model turns a checkpoint's config into what the checkpoint is: an ordered list
+// of layers, each with what it caches and the parameters it holds, whole and unsplit.
+//
+// A family is one file: the architectures it serves, the fields it reads, the caches and
+// the parameters of its layers. The package knows no rank and no engine; where two
+// engines read one checkpoint differently, each does so from the same Model.
+package model
+
+import (
+	"headcount/attn"
+	"headcount/dtype"
+)
+
+// A Model is one checkpoint's architecture. Equal layers share one *Layer, so a
+// homogeneous model has as many entries in Layers as layers and one distinct pointer.
+// A Model is immutable once resolved and may be shared between goroutines.
+type Model struct {
+	Name         string // as the caller named it
+	Architecture string // the first of architectures, as the file has it
+	ModelType    string // model_type of the file
+	TextType     string // model_type of the text config; ModelType when there is no nested one
+	Family       string // the family that resolved it
+
+	Config *Config // the config as its Transformers class presents it; engines read their own fields here
+
+	// Whole-model values, as a config states them. Layers may differ from these.
+	HiddenSize, VocabSize        int
+	QueryHeads, KVHeads, HeadDim int
+	Experts                      int // routed experts; 0 for dense models
+	TiedEmbeddings               bool
+
+	Layers []*Layer // the decoder's layers in order (an encoder-decoder's: see Caches of each)
+	Draft  []*Layer // layers of the checkpoint's own MTP heads, loaded only when speculation is on
+	Outer  []Param  // parameters outside of layers: embedding, final norm, head, towers
+
+	// WeightsUnknown says why Params cannot be relied on (a quantised layout or a tower whose
+	// rule is not known); empty when they are exact.
+	WeightsUnknown string
+
+	Provenance map[string]string // field of the report ← where it came from
+}
+
+// A Layer is one decoder layer: what it caches, in the order in which engines build
+// their caches, and the parameters it holds. No cache means no attention, or an earlier
+// layer's cache.
+type Layer struct {
+	Caches []Cache
+	Params []Param
+}
+
+// Kind says what a cache holds.
+type Kind string
+
+// The kinds that a Cache may have; the names are those of the report.
+const (
+	Full          Kind = "full_attention"     // K and V of every token
+	Sliding       Kind = "sliding_window"     // K and V of the last Window tokens
+	Chunked       Kind = "chunked_local"      // K and V of the current chunk of Window tokens
+	Latent        Kind = "mla"                // one latent a token
+	SlidingLatent Kind = "sliding_window_mla" // one latent a token, the last Window tokens
+	Indexer       Kind = "indexer"            // index keys of a sparse-attention indexer
+	Recurrent     Kind = "mamba"              // a fixed state per request: Mamba, delta net, convolution
+	Cross         Kind = "cross_attention"    // K and V of the encoder's tokens
+	EncoderOnly   Kind = "encoder_only"       // nothing
+	Shared        Kind = "shared"             // nothing: reads an earlier layer's cache
+	None          Kind = "none"               // nothing: no attention in this layer
+)
+
+// A Cache is one thing a layer keeps per token or per request, before any split.
+type Cache struct {
+	Kind   Kind
+	Attn   attn.Geometry // attention and latent kinds; indexer: KeyDim is the index head dim
+	Window int           // tokens: width of a sliding window or chunk; 0 otherwise
+
+	// Expanded is the same attention without the latent, [QueryHeads, nope + rope] keys and
+	// [QueryHeads, v] values, for an engine that does not absorb it. Latent kinds only.
+	Expanded attn.Geometry
+
+	Ratio int   // compressed latents: tokens per cached state; 0 or 1: one state a token
+	State State // Recurrent only
+}
+
+// A Mixer is a layer that keeps a state instead of a cache that grows.
+type Mixer string
+
+const (
+	Mamba1          Mixer = "mamba1"
+	Mamba2          Mixer = "mamba2"
+	GatedDeltaNet   Mixer = "gated_delta_net"
+	KDA             Mixer = "kda"
+	ShortConv       Mixer = "short_conv"
+	LinearAttention Mixer = "linear_attention"
+)
+
+// A State is the shape of a recurrent layer's state, whole model. Which numbers apply
+// depends on the Mixer; engines build their tensors from them.
+type State struct {
+	Mixer     Mixer
+	Kernel    int    // taps of the causal convolution; 0: none
+	Inner     int    // intermediate width (Mamba-1, Mamba-2: heads · head dim; short conv: hidden)
+	Groups    int    // Mamba-2: groups of B and C; KDA and delta net: key heads
+	Heads     int    // heads of the recurrent state; delta net: value heads
+	HeadDim   int    // width of a head's value
+	StateSize int    // N of a state-space layer; delta net and KDA: width of a head's key
+	DType     string // dtype the config asks for the recurrent state, "" if it says nothing
+}
+
+// A Part says which bill a parameter goes on.
+type Part string
+
+const (
+	Embedding  Part = "embedding"
+	Head       Part = "lm_head"
+	Attention  Part = "attention" // and every other mixer
+	MLP        Part = "mlp"
+	MoEExperts Part = "moe_experts"
+	MoERouter  Part = "moe_router"
+	MoEShared  Part = "moe_shared"
+	Norm       Part = "norm"
+	Tower      Part = "vision" // vision or audio tower and its projector
+	Other      Part = "other"
+)
+
+// A Param is one parameter tensor as the checkpoint names and shapes it, whole model,
+// [Rows, Cols], before an engine fuses or splits it. A vector has Cols.Size 0.
+type Param struct {
+	Name string // inside its layer, "self_attn.q_proj"; outside of layers, "model.embed_tokens"
+	Part Part
+	Rows Axis
+	Cols Axis
+
+	Experts int        // > 0: one such tensor per routed expert
+	DType   dtype.Type // set when the engine keeps it in another format than the model's
+	Linear  bool       // a projection that quantisation may pack; false for norms, biases, embeddings
+	Stage   Stage      // where pipeline parallelism puts it; only outside of layers
+}
+
+// A Split says what tensor parallelism does to an axis.
+type Split uint8
+
+const (
+	Whole   Split = iota // on every rank
+	Sharded              // divided; must divide
+	Heads                // divided by KV heads of Unit elements; replicated when ranks exceed heads
+	Vocab                // padded to a multiple of 64, then divided
+)
+
+// An Axis is one dimension of a Param.
+type Axis struct {
+	Size  int
+	Split Split
+	Unit  int    // Heads: elements of one head
+	Field string // the config field it comes from, for a refusal that names it
+}
+
+// A Stage is a place of a parameter outside of layers in a pipeline.
+type Stage uint8
+
+const (
+	FirstStage Stage = iota
+	LastStage
+	EveryStage
+	BothEnds // first and last, as a tied embedding
+)
