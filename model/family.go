@@ -1,0 +1,113 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"headcount/checkpoint"
+	"headcount/problem"
+)
+
+// A family resolves the checkpoints of some architectures. Each is one file: it names
+// what it serves, reads its fields, and lists its layers' caches and parameters.
+type family struct {
+	name          string
+	architectures []string // as in config.json's architectures
+	types         []string // model_type of the text config, for wrappers and files without architectures
+	resolve       func(*reader) *Model
+}
+
+// families are all that are known, in no order that matters: no two name the same
+// architecture or type (a test holds this).
+var families = []*family{
+	&llama,
+}
+
+// lookupFamily finds by architecture, else by the text config's model_type.
+func lookupFamily(arch, textType string) *family {
+	for _, f := range families {
+		if slices.Contains(f.architectures, arch) {
+			return f
+		}
+	}
+	for _, f := range families {
+		if slices.Contains(f.types, textType) {
+			return f
+		}
+	}
+	return nil
+}
+
+// Resolve reads a checkpoint's config into a Model. The error is a [*problem.Error]:
+// a field that is missing or of no use, or an architecture that no family knows.
+func Resolve(src *checkpoint.Source) (*Model, error) {
+	return ResolveAs(src, "")
+}
+
+// ResolveAs is Resolve as if the config named architecture arch; "" takes the file's own.
+func ResolveAs(src *checkpoint.Source, arch string) (*Model, error) {
+	c := NewConfig(src)
+	if arch == "" {
+		arch = architecture(src.Config)
+	}
+	f := lookupFamily(arch, c.ModelType())
+	if f == nil {
+		return nil, unknownArchitecture(arch, c)
+	}
+	r := newReader(c)
+	m := f.resolve(r)
+	if r.err != nil {
+		return nil, r.err
+	}
+	m.Name, m.Family, m.Architecture = src.Name, f.name, arch
+	m.Provenance = r.provenance
+	return m, nil
+}
+
+// unknownArchitecture names the nearest architecture that is known.
+func unknownArchitecture(arch string, c *Config) *problem.Error {
+	field, value := "architectures", arch
+	if arch == "" {
+		field, value = "model_type", c.ModelType()
+	}
+	if value == "" {
+		return problem.New(problem.MissingField, "model_type", nil, "neither model_type nor architectures is given").
+			WithHint("add the checkpoint's model_type, or pass --assume-architecture")
+	}
+	err := problem.New(problem.UnknownArchitecture, field, value, "not an architecture that headcount knows")
+	near := ""
+	best := len(value)/2 + 1
+	for _, f := range families {
+		for _, name := range f.architectures {
+			if d := distance(strings.ToLower(value), strings.ToLower(name)); d < best {
+				near, best = name, d
+			}
+		}
+	}
+	if near != "" {
+		return err.WithHint("the nearest known one is %s: pass --assume-architecture %s to go on with it", near, near)
+	}
+	return err.WithHint("pass --assume-architecture LlamaForCausalLM if it is a plain decoder")
+}
+
+// distance is the number of edits between two names; long names are cut.
+func distance(a, b string) int {
+	a, b = a[:min(len(a), 96)], b[:min(len(b), 96)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,155 @@
+package model
+
+import (
+	"maps"
+
+	"headcount/checkpoint"
+	"headcount/problem"
+)
+
+// Bounds on what a config may claim. They are far above any model, and low enough that no
+// product of a few of them overflows.
+const (
+	maxSize   = 1 << 31
+	maxLayers = 10_000
+)
+
+// A reader takes fields from a Config for a family and keeps the first error, so that a
+// family reads as a list of its fields. It also notes where each field came from.
+type reader struct {
+	*Config
+	err        *problem.Error
+	provenance map[string]string
+}
+
+func newReader(c *Config) *reader { return &reader{Config: c, provenance: map[string]string{}} }
+
+// fail keeps the first error.
+func (r *reader) fail(code problem.Code, key string, format string, args ...any) {
+	if r.err != nil {
+		return
+	}
+	var value any
+	if v, _, ok := r.text.get(key); ok {
+		value = v.Any()
+	}
+	if r.path != "" && key != "" {
+		key = r.path + "." + key
+	}
+	r.err = problem.New(code, key, value, format, args...)
+}
+
+// whole reads an integer between low and maxSize. Absent and null are ok = false.
+func (r *reader) whole(key string, low int64) (int, bool) {
+	v, ok := r.Value(key)
+	if !ok {
+		return 0, false
+	}
+	n, isInt := v.Int()
+	switch {
+	case !isInt:
+		r.fail(problem.BadValue, key, "not a whole number")
+	case n < low:
+		r.fail(problem.BadValue, key, "less than %d", low)
+	case n > maxSize:
+		r.fail(problem.BadValue, key, "greater than %d", int64(maxSize))
+	default:
+		return int(n), true
+	}
+	return 0, false
+}
+
+// size reads a positive integer that neither file nor class may leave out.
+func (r *reader) size(key string) int {
+	n, ok := r.whole(key, 1)
+	if !ok && r.err == nil {
+		r.fail(problem.MissingField, key, "missing, and %s has no default for it", r.className())
+	}
+	return n
+}
+
+// opt reads a non-negative integer, or def when it is absent or null.
+func (r *reader) opt(key string, def int) int {
+	if n, ok := r.whole(key, 0); ok {
+		return n
+	}
+	return def
+}
+
+// flag reads a truth value, or def when it is absent or null.
+func (r *reader) flag(key string, def bool) bool {
+	v, ok := r.Value(key)
+	if !ok {
+		return def
+	}
+	if b, isBool := r.Bool(key); isBool {
+		return b
+	}
+	r.fail(problem.BadValue, key, "%v is not true or false", v.Any())
+	return def
+}
+
+// first reads the first of keys that has a value, as a positive integer.
+func (r *reader) first(keys ...string) (n int, key string) {
+	for _, key = range keys {
+		if n, ok := r.whole(key, 1); ok || r.err != nil {
+			return n, key
+		}
+	}
+	return 0, ""
+}
+
+func (r *reader) className() string {
+	if r.text.kind == "" {
+		return "a config without model_type"
+	}
+	return r.text.kind
+}
+
+// from notes that the report's field came from where.
+func (r *reader) from(field, where string) { r.provenance[field] = where }
+
+// strings reads a list of strings of a wanted length.
+func (r *reader) strings(key string, want int) []string {
+	list, ok := r.List(key)
+	if !ok {
+		return nil
+	}
+	if len(list) != want {
+		r.fail(problem.BadValue, key, "%d entries for %d layers", len(list), want)
+		return nil
+	}
+	out := make([]string, len(list))
+	for i, v := range list {
+		s, isText := v.Text()
+		if !isText {
+			r.fail(problem.BadValue, key, "entry %d is not a string", i)
+			return nil
+		}
+		out[i] = s
+	}
+	return out
+}
+
+// architecture is the first of architectures, "" when there is none.
+func architecture(o *checkpoint.Object) string {
+	v, _ := o.Get("architectures")
+	if list := v.List(); len(list) > 0 {
+		name, _ := list[0].Text()
+		return name
+	}
+	name, _ := v.Text()
+	return name
+}
+
+// model starts a Model with what every family reads alike.
+func (r *reader) model() *Model {
+	m := &Model{
+		Architecture: architecture(r.top.object),
+		ModelType:    r.top.kind,
+		TextType:     r.text.kind,
+		Config:       r.Config,
+		Provenance:   maps.Clone(r.provenance),
+	}
+	return m
+}
