@@ -19,9 +19,16 @@ type family struct {
 
 // families are all that are known, in no order that matters: no two name the same
 // architecture or type (a test holds this).
-var families = []*family{
-	&llama,
-}
+var families = slices.Concat(dense, sparse, mixed)
+
+var (
+	// dense families: every layer alike, one MLP.
+	dense = []*family{&llama}
+	// sparse families: routed experts, or latents instead of KV heads.
+	sparse = []*family{}
+	// mixed families: layers that differ in what they cache.
+	mixed = []*family{}
+)
 
 // lookupFamily finds by architecture, else by the text config's model_type.
 func lookupFamily(arch, textType string) *family {
