@@ -1,0 +1,42 @@
+package model
+
+import (
+	"strings"
+	"testing"
+)
+
+// Every line of the table decodes, is found by its name, and is in order.
+func TestClassesTable(t *testing.T) {
+	last := ""
+	for line := range strings.Lines(classesTable) {
+		name, _, ok := strings.Cut(line, "\t")
+		if !ok || name <= last {
+			t.Errorf("line %.40q: no tab or out of order after %q", line, last)
+		}
+		if _, ok := lookupClass(name); !ok {
+			t.Errorf("%s: not found", name)
+		}
+		last = name
+	}
+	for _, name := range []string{"", "llam", "llama ", "zzz", "\n"} {
+		if _, ok := lookupClass(name); ok {
+			t.Errorf("%q: found", name)
+		}
+	}
+}
+
+func TestLookupClass(t *testing.T) {
+	c, _ := lookupClass("gpt2")
+	if got := c.alias["hidden_size"]; got != "n_embd" {
+		t.Errorf("gpt2: hidden_size is kept as %q, want n_embd", got)
+	}
+	c, _ = lookupClass("llama")
+	v, _ := c.defaults.Get("vocab_size")
+	if n, _ := v.Int(); n != 32000 || !c.nullKVIsHeads {
+		t.Errorf("llama: vocab_size %d, null KV heads become heads %t, want 32000, true", n, c.nullKVIsHeads)
+	}
+	c, _ = lookupClass("gemma3")
+	if c.textAttr != "text_config" || c.subConfigs["text_config"] != "gemma3_text" {
+		t.Errorf("gemma3: text in %q of type %q", c.textAttr, c.subConfigs["text_config"])
+	}
+}

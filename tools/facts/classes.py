@@ -1,0 +1,262 @@
+"""Write model/classes.tsv: what each configuration class adds to a config.json.
+
+    HF_HUB_OFFLINE=1 python tools/facts/classes.py > model/classes.tsv
+
+Run it in an environment that has vLLM and the Transformers release that it uses. One line
+per model_type, sorted: the name, a tab, a JSON object. model/classes.go says what its keys
+mean. What could not be expressed is listed on stderr.
+"""
+
+import dataclasses
+import inspect
+import json
+import math
+import sys
+
+import formulas
+
+from transformers import CONFIG_MAPPING, PreTrainedConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+# What no reader of geometry asks for: it would double the table.
+NOISE = {"return_dict", "output_hidden_states", "output_attentions", "id2label", "label2id", "problem_type", "num_labels",
+         "transformers_version", "architectures", "dtype", "chunk_size_feed_forward", "use_cache", "torch_dtype", "name_or_path",
+         "keys_to_ignore_at_inference", "is_composition", "has_no_defaults_at_init", "model_type", "attribute_map",
+         "sub_configs", "pretraining_tp", "layerdrop", "image_mean", "image_std", "gradient_checkpointing"}
+NOISE_PARTS = ("token_id", "token_index", "dropout", "initializer", "_eps", "epsilon", "loss", "_coef", "classifier",
+               "mask_time", "mask_feature", "_init_", "init_std", "jitter", "_penalty", "_pdrop", "drop_path", "_prob",
+               "ctc_", "beams", "summary_", "conv_bias_", "noise", "cost", "_weight_", "weight_init", "scale_init")
+
+
+def noise(key):
+    return key in NOISE or key.startswith("_") or any(p in key for p in NOISE_PARTS)
+
+
+def jsonable(v):
+    if isinstance(v, tuple):
+        v = list(v)
+    if isinstance(v, float) and not math.isfinite(v):
+        return False, None
+    if v is None or isinstance(v, (bool, int, float, str)):
+        return True, v
+    if isinstance(v, (list, dict)):
+        try:
+            text = json.dumps(v)
+        except TypeError:
+            return False, None
+        return len(text) < 700, json.loads(text)
+    return False, None
+
+
+def fields_of(cls):
+    """Fields of the class with their defaults, in the order in which they are set."""
+    own_init = next((c for c in cls.__mro__ if "__init__" in c.__dict__ and c not in PreTrainedConfig.__mro__
+                     and not hasattr(c.__dict__["__init__"], "__wrapped__")
+                     and not c.__dict__["__init__"].__code__.co_filename.startswith("<")), None)
+    out = {}
+    if own_init is not None:
+        for p in inspect.signature(own_init.__dict__["__init__"]).parameters.values():
+            if p.name == "self" or p.kind == p.VAR_KEYWORD:
+                continue
+            out[p.name] = None if p.default is p.empty else p.default
+        return out, True
+    base = {f.name for f in dataclasses.fields(PreTrainedConfig)} - {"is_encoder_decoder"}
+    for f in dataclasses.fields(cls):
+        if f.name in base:
+            continue
+        if f.default is not dataclasses.MISSING:
+            out[f.name] = f.default
+        elif f.default_factory is not dataclasses.MISSING:
+            out[f.name] = f.default_factory()
+        else:
+            out[f.name] = None
+    return out, False
+
+
+def properties(cls, fields):
+    """Attributes that the class computes when they are read."""
+    out, skipped = {}, []
+    for c in reversed(cls.__mro__):
+        if c in PreTrainedConfig.__mro__:
+            continue
+        for k, v in c.__dict__.items():
+            if not isinstance(v, property) or noise(k) or k in ("out_features", "out_indices"):
+                continue
+            t = formulas.Translator(cls, fields, PreTrainedConfig)
+            try:
+                tree = formulas.ast.parse(formulas.textwrap.dedent(inspect.getsource(v.fget)))
+                body = [s for s in tree.body[0].body if formulas.matters(s) and not (
+                    isinstance(s, formulas.ast.Expr) and isinstance(s.value, formulas.ast.Constant))]
+                t.scope = v.fget.__globals__
+                if len(body) != 1 or not isinstance(body[0], formulas.ast.Return):
+                    raise formulas.Untranslatable("more than a return")
+                out[k] = t.expr(body[0].value)
+            except formulas.Untranslatable as e:
+                skipped.append(f"property {k}: {e}")
+    return out, skipped
+
+
+def key_of(cls, known):
+    """The table's key of a config class: its model_type if that leads to it, else its name."""
+    mt = getattr(cls, "model_type", "")
+    return mt if mt and known.get(mt) is cls else cls.__name__
+
+
+def describe(cls, known, report):
+    fields, by_init = fields_of(cls)
+    t = formulas.Translator(cls, fields, PreTrainedConfig)
+    out = t.run("__init__" if by_init else "__post_init__")
+    props, skipped = properties(cls, fields)
+    for s in t.skipped + skipped:
+        report.append(s)
+
+    entry = {}
+    if cls.attribute_map:
+        entry["alias"] = dict(cls.attribute_map)
+
+    subs, auto = {}, set()
+    specs = getattr(cls, "sub_configs_defaults", None) or {}
+    init_kwargs = {}
+    for attr, spec in specs.items():
+        if inspect.isclass(spec.config_class) and issubclass(spec.config_class, PreTrainedConfig):
+            subs[attr] = key_of(spec.config_class, known)
+        else:
+            subs[attr] = "auto:" + (spec.model_type or "")
+        if spec.optional:
+            subs[attr] = "optional:" + subs[attr]
+        ok, kw = jsonable(spec.init_kwargs)
+        if ok and kw:
+            init_kwargs[attr] = kw
+    for attr, sub in t.sub_configs.items():
+        if attr not in subs:
+            subs[attr] = sub if isinstance(sub, str) else key_of(sub, known)
+
+    default = {}
+    for k, v in fields.items():
+        if noise(k) or k in subs:
+            continue
+        ok, v = jsonable(v)
+        if ok and not (k == "is_encoder_decoder" and v is False):
+            default[k] = v
+    # Plain class attributes that a reader could take for a field (is_causal and the like).
+    for c in reversed(cls.__mro__):
+        if c in PreTrainedConfig.__mro__:
+            continue
+        for k, v in c.__dict__.items():
+            if k in fields or noise(k) or k.startswith(("base_", "sub_configs", "default_", "ignore_keys")) or callable(v):
+                continue
+            if isinstance(v, (bool, int, float, str)) and k not in ("is_composition",):
+                default[k] = v
+    entry["default"] = default
+    if subs:
+        entry["sub_configs"] = subs
+    if init_kwargs:
+        entry["sub_init"] = init_kwargs
+    text = [a for a in ("text_encoder", "decoder", "generator", "text_config") if a in subs or a in fields]
+    if len(text) == 1 and text[0] in subs:
+        entry["text_attr"] = text[0]
+    elif len(text) > 1:
+        entry["text_attr"] = ",".join(text)
+
+    relevant = [line for line in out if not noise(line.split(" ")[0].removeprefix("given.")) or line.startswith("_c") or line.startswith("_")]
+    relevant = prune(relevant)
+    if relevant and relevant[-1] == "super":
+        relevant.pop()
+    if relevant:
+        entry["derived"] = relevant
+    if props:
+        entry["property"] = props
+    if any(l == "num_key_value_heads ?= num_attention_heads" for l in relevant):
+        entry["null_kv_is_heads"] = True
+    rope = rope_rule(cls, fields)
+    if rope:
+        entry["rope"] = rope
+    plan = getattr(cls, "base_model_tp_plan", None)
+    if plan:
+        entry["tp_plan"] = plan
+    return entry
+
+
+def prune(lines):
+    """Drop temporaries that nothing reads."""
+    while True:
+        used = " ".join(l.split(" = ", 1)[1] for l in lines if " = " in l)
+        used += " ".join(l.split(" ?= ", 1)[1] for l in lines if " ?= " in l)
+        kept = []
+        for l in lines:
+            name = l.split(" ")[0]
+            if name.startswith("_") and not name.startswith("_drop") and "take(" not in l:
+                others = [o for o in lines if o is not l]
+                if not any(word(name, o.split("= ", 1)[1] if "= " in o else "") for o in others if o.split(" ")[0] != name):
+                    continue
+            kept.append(l)
+        if len(kept) == len(lines):
+            return kept
+        lines = kept
+
+
+def word(name, text):
+    return formulas.re_word(name, text)
+
+
+def rope_rule(cls, fields):
+    """How the class brings rotary parameters into one form, as far as it departs from the base class."""
+    if "rope_parameters" not in fields:
+        return None
+    out = {}
+    theta = getattr(cls, "default_theta", None)
+    if theta not in (None, 10000.0):
+        out["theta"] = theta
+    if cls.default_rope_type != "default":
+        out["type"] = cls.default_rope_type
+    owner = next(c for c in cls.__mro__ if "convert_rope_params_to_dict" in c.__dict__)
+    if owner.__name__ != "RotaryEmbeddingConfigMixin":
+        out["rule"] = owner.model_type
+    return out or None
+
+
+def main():
+    known = {mt: CONFIG_MAPPING[mt] for mt in CONFIG_MAPPING_NAMES}
+    import vllm.transformers_utils.config as vc
+
+    own = {}
+    for mt in vc._CONFIG_REGISTRY:
+        try:
+            own[mt] = vc._CONFIG_REGISTRY[mt]
+        except Exception as e:  # a class whose module needs what is not installed
+            print(f"{mt}: {type(e).__name__}: {e}", file=sys.stderr)
+    known.update(own)
+
+    # Classes that only other classes refer to.
+    todo, table, reports = dict(known), {}, {}
+    while todo:
+        mt, cls = todo.popitem()
+        report = []
+        table[mt] = describe(cls, known, report)
+        if report:
+            reports[mt] = report
+        t = formulas.Translator(cls, fields_of(cls)[0], PreTrainedConfig)
+        t.run("__init__" if fields_of(cls)[1] else "__post_init__")
+        refs = [s.config_class for s in (getattr(cls, "sub_configs_defaults", None) or {}).values()]
+        for sub in [*refs, *t.sub_configs.values()]:
+            if inspect.isclass(sub) and issubclass(sub, PreTrainedConfig) and sub is not PreTrainedConfig:
+                k = key_of(sub, known)
+                if k not in table and k not in todo:
+                    todo[k] = sub
+    # Equal plans are written once.
+    plans = {}
+    for mt in sorted(table):
+        plan = table[mt].get("tp_plan")
+        if plan:
+            first = plans.setdefault(json.dumps(plan, sort_keys=True), mt)
+            if first != mt:
+                table[mt]["tp_plan"] = "=" + first
+    for mt in sorted(table):
+        print(mt + "\t" + json.dumps(table[mt], separators=(",", ":"), ensure_ascii=True))
+    for mt in sorted(reports):
+        for line in reports[mt]:
+            print(f"{mt}: {line}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
