@@ -205,15 +205,15 @@ func repeat(l *Layer, n int) []*Layer {
 	return out
 }
 
-// perWindow is one layer for each entry of windows, made by build once for each width.
-func perWindow(windows []int, build func(window int) *Layer) []*Layer {
-	made := map[int]*Layer{}
-	out := make([]*Layer, len(windows))
-	for i, w := range windows {
-		if made[w] == nil {
-			made[w] = build(w)
+// perKind is one layer for each entry of kinds, made by build once for each distinct one.
+func perKind[K comparable](kinds []K, build func(K) *Layer) []*Layer {
+	made := map[K]*Layer{}
+	out := make([]*Layer, len(kinds))
+	for i, k := range kinds {
+		if made[k] == nil {
+			made[k] = build(k)
 		}
-		out[i] = made[w]
+		out[i] = made[k]
 	}
 	return out
 }

@@ -39,7 +39,7 @@ func (r *reader) decoder(d decoder) *Model {
 	}
 	m.HiddenSize, m.VocabSize, m.TiedEmbeddings = hidden, vocab, tied
 	m.QueryHeads, m.KVHeads, m.HeadDim = h.query, h.kv, h.key
-	m.Layers = perWindow(windows, func(window int) *Layer {
+	m.Layers = perKind(windows, func(window int) *Layer {
 		return &Layer{Caches: []Cache{h.cache(window)}, Params: d.params(h, hidden)}
 	})
 	m.Outer = append(r.embeddings(vocab, hidden, tied), d.finalNorm(hidden)...)
