@@ -1,186 +1,125 @@
 package checkpoint
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"headcount/problem"
 )
 
-// Kind is the kind of a JSON value.
-type Kind uint8
-
-const (
-	Null Kind = iota
-	Bool
-	Int   // a number without fraction or exponent that fits int64
-	Float // any other number, and Python's NaN, Infinity and -Infinity
-	String
-	List
-	Dict
-)
-
-// A Value is one JSON value. The zero Value is null.
-type Value struct {
-	kind Kind
-	num  int64 // Int; Bool as 0 or 1
-	real float64
-	text string
-	list []Value
-	dict *Object
-}
-
-// Kind tells what the value is.
-func (v Value) Kind() Kind { return v.kind }
-
-// Int returns an integer, also one written as a whole float such as 8.0.
-func (v Value) Int() (int64, bool) {
-	switch {
-	case v.kind == Int:
-		return v.num, true
-	case v.kind == Float && v.real == math.Trunc(v.real) && math.Abs(v.real) < 1<<53:
-		return int64(v.real), true
-	}
-	return 0, false
-}
-
-// Float returns any number.
-func (v Value) Float() (float64, bool) {
-	switch v.kind {
-	case Int:
-		return float64(v.num), true
-	case Float:
-		return v.real, true
-	}
-	return 0, false
-}
-
-// Bool returns true or false as such.
-func (v Value) Bool() (b, ok bool) { return v.num != 0, v.kind == Bool }
-
-// Text returns a string.
-func (v Value) Text() (string, bool) { return v.text, v.kind == String }
-
-// List returns the elements of an array, nil for anything else.
-func (v Value) List() []Value { return v.list }
-
-// Dict returns an object, nil for anything else. A nil *Object reads as empty.
-func (v Value) Dict() *Object { return v.dict }
-
-// Any returns the value for an error message: a number, string, bool, nil, or a short
-// description of a container.
-func (v Value) Any() any {
-	switch v.kind {
-	case Bool:
-		return v.num != 0
-	case Int:
-		return v.num
-	case Float:
-		return v.real
-	case String:
-		return strconv.Quote(v.text)
-	case List:
-		return fmt.Sprintf("list of %d", len(v.list))
-	case Dict:
-		return fmt.Sprintf("object of %d keys", v.dict.Len())
-	}
-	return "null"
-}
-
-// An Object is a JSON object. Of equal keys the last counts, as in Python.
-type Object struct {
-	keys   []string
-	values map[string]Value
-}
-
-// Get returns the value at key. Null is a value: ok is true for it.
-func (o *Object) Get(key string) (v Value, ok bool) {
-	if o == nil {
-		return Value{}, false
-	}
-	v, ok = o.values[key]
-	return v, ok
-}
-
-// Len is the number of distinct keys.
-func (o *Object) Len() int {
-	if o == nil {
-		return 0
-	}
-	return len(o.keys)
-}
-
-// Keys are the distinct keys in the order of their first appearance.
-func (o *Object) Keys() []string {
-	if o == nil {
-		return nil
-	}
-	return o.keys
-}
-
-// NewObject returns an object of keys and values given in turn; for wrapping and tests.
-func NewObject() *Object { return &Object{values: map[string]Value{}} }
-
-// Set stores v at key.
-func (o *Object) Set(key string, v Value) {
-	if _, seen := o.values[key]; !seen {
-		o.keys = append(o.keys, key)
-	}
-	o.values[key] = v
-}
-
 // Limits on an untrusted file.
 const (
-	MaxBytes    = 1 << 20 // of a config.json
-	maxDepth    = 64      // nested arrays and objects
-	maxElements = 1 << 17 // values of one file
+	MaxBytes      = 1 << 20 // of a config.json
+	maxDepth      = 64      // nested arrays and objects
+	maxElements   = 1 << 17 // values of one file
+	maxDigits     = 4300    // of an integer, CPython's own limit (sys.get_int_max_str_digits)
+	maxDuplicates = 16      // paths that are reported
 )
 
 // Parse reads one JSON object as Python's json module does: NaN and Infinity are numbers,
-// of equal keys the last counts. It returns the paths of keys that were given more than
-// once. The error is a [*problem.Error] with code unreadable that says where.
+// of equal keys the last counts, a number too large for a float is infinite. A lone
+// surrogate reads as U+FFFD, and a byte order mark is skipped. It returns the paths of
+// keys that were given more than once, "text_config.head_dim". The error is a
+// [*problem.Error] with code unreadable that says where.
 func Parse(data []byte) (obj *Object, duplicates []string, err error) {
 	if len(data) > MaxBytes {
-		return nil, nil, problem.New(problem.Unreadable, "", nil, "config of %d bytes exceeds the cap of %d", len(data), MaxBytes)
+		return nil, nil, problem.New(problem.Unreadable, "", nil, "%d bytes of JSON exceed the cap of %d", len(data), MaxBytes)
 	}
-	p := parser{data: bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))}
-	v := p.value(0)
-	p.space()
-	if p.err == nil && p.pos < len(p.data) {
-		p.fail("text after the end of the object")
+	text := strings.TrimPrefix(string(data), "\ufeff")
+	if err := foreign(text); err != nil {
+		return nil, nil, err
 	}
+	p := parser{data: text, keys: make([]string, 0, 64), values: make([]Value, 0, 64)}
+	v := p.document()
 	if p.err == nil && v.kind != Dict {
 		p.pos = 0
-		p.fail("not a JSON object")
+		p.fail("%s is not an object", kindNames[v.kind])
 	}
 	if p.err != nil {
 		return nil, nil, p.err
 	}
-	return v.dict, p.duplicates, nil
+	return v.node, p.duplicates, nil
 }
 
+var kindNames = [...]string{Null: "null", Bool: "a bool", Int: "a number", Float: "a number", String: "a string", List: "a list", Dict: "an object"}
+
+// foreign recognises what often lies where a JSON file should.
+func foreign(text string) error {
+	text = strings.TrimLeft(text, " \t\r\n")
+	no := func(what, hint string) error {
+		return problem.New(problem.Unreadable, "", nil, "%s, not JSON", what).WithHint("%s", hint)
+	}
+	switch {
+	case text == "":
+		return no("empty", "the file may not have been downloaded in full")
+	case strings.HasPrefix(text, "<"):
+		return no("an HTML or XML page", "download the file itself (on the hub: resolve, not blob), with a token if the model is gated")
+	case strings.HasPrefix(text, "version https://git-lfs"):
+		return no("a Git LFS pointer", "fetch the file itself with git lfs pull")
+	case strings.HasPrefix(text, "GGUF"):
+		return no("a GGUF file", "GGUF is not supported yet; name the config.json of the original checkpoint")
+	case strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff"):
+		return no("UTF-16 text", "save the file as UTF-8")
+	}
+	return nil
+}
+
+// A parser reads one document. Strings are parts of data, not copies; values of open
+// containers wait on a stack and move to a slab of the right size when theirs closes.
 type parser struct {
-	data       []byte
+	data       string
 	pos        int
 	elements   int
-	path       []string
 	duplicates []string
-	err        error
+	err        *problem.Error
+
+	keys   []string // of open objects
+	values []Value  // of open objects and arrays
+
+	keySlab   []string
+	valueSlab []Value
+	nodeSlab  []Object
+}
+
+// firstInvalid is the position of the first byte that is not UTF-8, -1 if there is none.
+func firstInvalid(s string) int {
+	if utf8.ValidString(s) {
+		return -1
+	}
+	for i, r := range s {
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
+			return i
+		}
+	}
+	return -1
 }
 
 // fail records the first error with its line and column; the parser then runs out.
 func (p *parser) fail(format string, args ...any) Value {
 	if p.err == nil {
 		before := p.data[:min(p.pos, len(p.data))]
-		line := 1 + bytes.Count(before, []byte{'\n'})
-		column := len(before) - bytes.LastIndexByte(before, '\n')
+		line := 1 + strings.Count(before, "\n")
+		column := len(before) - strings.LastIndexByte(before, '\n')
 		p.err = problem.New(problem.Unreadable, "", nil, "line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
 	}
 	return Value{}
+}
+
+// document reads the only value there is.
+func (p *parser) document() Value {
+	if bad := firstInvalid(p.data); bad >= 0 {
+		p.pos = bad
+		return p.fail("not UTF-8")
+	}
+	v := p.value(0)
+	if p.space(); p.err == nil && p.pos < len(p.data) {
+		p.fail("text after the end")
+	}
+	return v
 }
 
 func (p *parser) space() {
@@ -194,7 +133,7 @@ func (p *parser) space() {
 	}
 }
 
-// next skips space and reports the byte there, 0 at the end.
+// next skips space and reports the byte there, 0 at the end or after an error.
 func (p *parser) next() byte {
 	p.space()
 	if p.err != nil || p.pos >= len(p.data) {
@@ -203,12 +142,22 @@ func (p *parser) next() byte {
 	return p.data[p.pos]
 }
 
-func (p *parser) word(w string) bool {
-	if bytes.HasPrefix(p.data[p.pos:], []byte(w)) {
-		p.pos += len(w)
-		return true
+// unexpected reports the character at p.pos where want should be.
+func (p *parser) unexpected(want string) Value {
+	if p.pos >= len(p.data) {
+		return p.fail("ends where %s should be", want)
 	}
-	return false
+	r, _ := utf8.DecodeRuneInString(p.data[p.pos:])
+	return p.fail("%q where %s should be", r, want)
+}
+
+// word reads w, which stands for v.
+func (p *parser) word(w string, v Value) Value {
+	if !strings.HasPrefix(p.data[p.pos:], w) {
+		return p.unexpected("a value")
+	}
+	p.pos += len(w)
+	return v
 }
 
 func (p *parser) value(depth int) Value {
@@ -216,255 +165,335 @@ func (p *parser) value(depth int) Value {
 	if p.elements++; p.elements > maxElements {
 		return p.fail("more than %d values", maxElements)
 	}
+	switch c {
+	case '{':
+		return p.object(depth + 1)
+	case '[':
+		return p.array(depth + 1)
+	case '"':
+		return Value{kind: String, text: p.text()}
+	case 't':
+		return p.word("true", NewBool(true))
+	case 'f':
+		return p.word("false", NewBool(false))
+	case 'n':
+		return p.word("null", Value{})
+	case 'N':
+		return p.word("NaN", NewFloat(math.NaN()))
+	case 'I':
+		return p.word("Infinity", NewFloat(math.Inf(1)))
+	case '-':
+		if strings.HasPrefix(p.data[p.pos:], "-I") {
+			return p.word("-Infinity", NewFloat(math.Inf(-1)))
+		}
+		return p.number()
+	case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return p.number()
+	}
+	return p.unexpected("a value")
+}
+
+// object reads an object; p.pos is at its brace.
+func (p *parser) object(depth int) Value {
 	if depth > maxDepth {
 		return p.fail("nested deeper than %d", maxDepth)
 	}
-	switch {
-	case p.err != nil:
-		return Value{}
-	case c == 0:
-		return p.fail("ends early")
-	case c == '{':
-		return p.object(depth)
-	case c == '[':
-		return p.array(depth)
-	case c == '"':
-		return Value{kind: String, text: p.text()}
-	case p.word("true"):
-		return Value{kind: Bool, num: 1}
-	case p.word("false"):
-		return Value{kind: Bool}
-	case p.word("null"):
-		return Value{}
-	case p.word("NaN"):
-		return Value{kind: Float, real: math.NaN()}
-	case p.word("Infinity"):
-		return Value{kind: Float, real: math.Inf(1)}
-	case p.word("-Infinity"):
-		return Value{kind: Float, real: math.Inf(-1)}
-	case c == '-' || c >= '0' && c <= '9':
-		return p.number()
-	}
-	return p.fail("unexpected %q", c)
-}
-
-func (p *parser) object(depth int) Value {
-	p.pos++ // {
-	obj := NewObject()
-	if p.next() == '}' {
-		p.pos++
-		return Value{kind: Dict, dict: obj}
-	}
-	for p.err == nil {
+	firstKey, firstValue := len(p.keys), len(p.values)
+	var index map[string]int32
+	for more := p.open('}'); more; more = p.more('}') {
 		if p.next() != '"' {
-			return p.fail("a key must be a string")
+			return p.unexpected("a key in double quotes")
 		}
 		key := p.text()
 		if p.next() != ':' {
-			return p.fail("no colon after key %.40q", key)
+			return p.unexpected("a colon")
 		}
 		p.pos++
-		p.path = append(p.path, key)
-		v := p.value(depth + 1)
-		if _, seen := obj.values[key]; seen && len(p.duplicates) < 16 {
-			p.duplicates = append(p.duplicates, joinPath(p.path))
+		known := len(p.duplicates)
+		v := p.value(depth)
+		p.within(known, key)
+		if i := find(p.keys[firstKey:], index, key); i >= 0 {
+			p.values[firstValue+i] = v
+			p.duplicate(key)
+			continue
 		}
-		p.path = p.path[:len(p.path)-1]
-		obj.Set(key, v)
-		switch p.next() {
-		case ',':
-			p.pos++
-		case '}':
-			p.pos++
-			return Value{kind: Dict, dict: obj}
-		default:
-			return p.fail("no comma or brace after the value of %.40q", key)
-		}
+		p.keys = append(p.keys, key)
+		p.values = append(p.values, v)
+		index = grow(p.keys[firstKey:], index)
 	}
-	return Value{}
+	if p.err != nil {
+		return Value{}
+	}
+	o := p.node()
+	o.keys = take(&p.keySlab, p.keys[firstKey:])
+	o.values = take(&p.valueSlab, p.values[firstValue:])
+	o.index = index
+	p.keys, p.values = p.keys[:firstKey], p.values[:firstValue]
+	return Value{kind: Dict, node: o}
 }
 
-func joinPath(path []string) string {
-	out := path[0]
-	for _, key := range path[1:] {
-		out += "." + key
-	}
-	return out
-}
-
+// array reads an array; p.pos is at its bracket.
 func (p *parser) array(depth int) Value {
-	p.pos++ // [
-	list := []Value{}
-	if p.next() == ']' {
-		p.pos++
-		return Value{kind: List, list: list}
+	if depth > maxDepth {
+		return p.fail("nested deeper than %d", maxDepth)
 	}
-	for p.err == nil {
-		list = append(list, p.value(depth+1))
-		switch p.next() {
-		case ',':
-			p.pos++
-		case ']':
-			p.pos++
-			return Value{kind: List, list: list}
-		default:
-			return p.fail("no comma or bracket after an element")
+	first := len(p.values)
+	for more := p.open(']'); more; more = p.more(']') {
+		known := len(p.duplicates)
+		v := p.value(depth)
+		if known < len(p.duplicates) {
+			p.within(known, fmt.Sprintf("[%d]", len(p.values)-first))
 		}
+		p.values = append(p.values, v)
 	}
-	return Value{}
+	if p.err != nil {
+		return Value{}
+	}
+	o := p.node()
+	o.values = take(&p.valueSlab, p.values[first:])
+	p.values = p.values[:first]
+	return Value{kind: List, node: o}
 }
 
-func (p *parser) number() Value {
-	start := p.pos
-	whole := true
-	for p.pos < len(p.data) {
-		c := p.data[p.pos]
-		if c == '.' || c == 'e' || c == 'E' {
-			whole = false
-		} else if !(c >= '0' && c <= '9' || c == '-' || c == '+') {
-			break
-		}
+// open passes the opening bracket and reports whether anything comes before the closing
+// one, which it passes too.
+func (p *parser) open(closing byte) bool {
+	p.pos++
+	if p.next() == closing {
 		p.pos++
-	}
-	lit := string(p.data[start:p.pos])
-	if !validNumber(lit) {
-		p.pos = start
-		return p.fail("%.40q is not a number", lit)
-	}
-	if whole {
-		if n, err := strconv.ParseInt(lit, 10, 64); err == nil {
-			return Value{kind: Int, num: n}
-		}
-	}
-	x, err := strconv.ParseFloat(lit, 64)
-	if err != nil && !math.IsInf(x, 0) {
-		p.pos = start
-		return p.fail("%.40q is not a number", lit)
-	}
-	return Value{kind: Float, real: x}
-}
-
-// validNumber holds JSON's grammar: no leading zero, no plus, digits around a point.
-func validNumber(s string) bool {
-	digits := func() bool {
-		n := 0
-		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-			n++
-		}
-		s = s[n:]
-		return n > 0
-	}
-	if s != "" && s[0] == '-' {
-		s = s[1:]
-	}
-	if len(s) > 1 && s[0] == '0' && s[1] >= '0' && s[1] <= '9' || !digits() {
 		return false
 	}
-	if s != "" && s[0] == '.' {
-		if s = s[1:]; !digits() {
-			return false
+	return p.err == nil
+}
+
+// more passes a comma, after which something must come, or the closing bracket.
+func (p *parser) more(closing byte) bool {
+	switch p.next() {
+	case ',':
+		p.pos++
+		if p.next() == closing {
+			p.fail("a comma before %q", closing)
+		}
+		return p.err == nil
+	case closing:
+		p.pos++
+		return false
+	}
+	p.unexpected(fmt.Sprintf("a comma or %q", closing))
+	return false
+}
+
+// duplicate notes a key that came before, within the innermost open container.
+func (p *parser) duplicate(key string) {
+	if len(p.duplicates) < maxDuplicates {
+		p.duplicates = append(p.duplicates, pathElement(key))
+	}
+}
+
+// within prefixes the paths noted since known with the key or "[index]" that holds them.
+func (p *parser) within(known int, key string) {
+	for i := known; i < len(p.duplicates); i++ {
+		inner := p.duplicates[i]
+		if !strings.HasPrefix(inner, "[") {
+			inner = "." + inner
+		}
+		p.duplicates[i] = pathElement(key) + inner
+	}
+}
+
+// pathElement is a key as it stands in a path: short and printable.
+func pathElement(key string) string {
+	if len(key) > 60 {
+		key = strings.ToValidUTF8(key[:60], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return '\ufffd'
+		}
+		return r
+	}, key)
+}
+
+// take copies items to the end of a slab and returns that part of it, full.
+func take[T any](slab *[]T, items []T) []T {
+	n := len(items)
+	if n == 0 {
+		return nil
+	}
+	if cap(*slab)-len(*slab) < n {
+		*slab = make([]T, 0, max(n, 32))
+	}
+	start := len(*slab)
+	*slab = append(*slab, items...)
+	return (*slab)[start : start+n : start+n]
+}
+
+// node returns a new Object.
+func (p *parser) node() *Object {
+	if len(p.nodeSlab) == 0 {
+		p.nodeSlab = make([]Object, 8)
+	}
+	o := &p.nodeSlab[0]
+	p.nodeSlab = p.nodeSlab[1:]
+	return o
+}
+
+// digits passes a run of digits and returns how many there were.
+func (p *parser) digits() int {
+	start := p.pos
+	for p.pos < len(p.data) && p.data[p.pos]-'0' <= 9 {
+		p.pos++
+	}
+	return p.pos - start
+}
+
+// number reads a number in JSON's grammar: no leading zero or plus, digits on both sides
+// of a point.
+func (p *parser) number() Value {
+	start := p.pos
+	if p.data[p.pos] == '-' {
+		p.pos++
+	}
+	leadingZero := strings.HasPrefix(p.data[p.pos:], "0")
+	n := p.digits()
+	if n == 0 {
+		return p.unexpected("a digit")
+	}
+	if leadingZero && n > 1 {
+		p.pos = start
+		return p.fail("a number with a leading zero")
+	}
+	whole := true
+	if strings.HasPrefix(p.data[p.pos:], ".") {
+		whole = false
+		p.pos++
+		if p.digits() == 0 {
+			return p.unexpected("a digit")
 		}
 	}
-	if s != "" && (s[0] == 'e' || s[0] == 'E') {
-		if s = s[1:]; s != "" && (s[0] == '+' || s[0] == '-') {
-			s = s[1:]
+	if p.pos < len(p.data) && p.data[p.pos]|0x20 == 'e' {
+		whole = false
+		p.pos++
+		if p.pos < len(p.data) && (p.data[p.pos] == '+' || p.data[p.pos] == '-') {
+			p.pos++
 		}
-		if !digits() {
-			return false
+		if p.digits() == 0 {
+			return p.unexpected("a digit")
 		}
 	}
-	return s == ""
+	literal := p.data[start:p.pos]
+	if !whole {
+		x, _ := strconv.ParseFloat(literal, 64) // out of range is ±Inf, as in Python
+		return NewFloat(x)
+	}
+	if i, err := strconv.ParseInt(literal, 10, 64); err == nil {
+		return NewInt(i)
+	}
+	if n > maxDigits {
+		p.pos = start
+		return p.fail("an integer of more than %d digits", maxDigits)
+	}
+	x, _ := strconv.ParseFloat(literal, 64)
+	v := NewFloat(x)
+	v.text = literal
+	return v
 }
 
 // text reads a string; p.pos is at its opening quote.
 func (p *parser) text() string {
 	p.pos++
 	start := p.pos
-	for p.pos < len(p.data) && p.data[p.pos] != '"' && p.data[p.pos] != '\\' && p.data[p.pos] >= ' ' {
-		p.pos++
-	}
-	if p.pos < len(p.data) && p.data[p.pos] == '"' {
-		s := string(p.data[start:p.pos])
-		p.pos++
-		if !utf8.ValidString(s) {
-			p.fail("a string is not UTF-8")
+	for p.pos < len(p.data) {
+		switch c := p.data[p.pos]; {
+		case c == '"':
+			p.pos++
+			return p.data[start : p.pos-1]
+		case c == '\\':
+			return p.escaped(start)
+		case c < ' ':
+			p.fail("a control character in a string")
+			return ""
 		}
-		return s
+		p.pos++
 	}
-	return p.escaped(start)
+	p.fail("a string has no end")
+	return ""
 }
 
-// escaped reads the rest of a string that holds escapes.
+// escaped reads the rest of a string that began at start; p.pos is at its first backslash.
 func (p *parser) escaped(start int) string {
-	out := append([]byte(nil), p.data[start:p.pos]...)
+	out := []byte(p.data[start:p.pos])
 	for p.pos < len(p.data) {
-		c := p.data[p.pos]
-		p.pos++
-		switch {
+		switch c := p.data[p.pos]; {
 		case c == '"':
-			if !utf8.Valid(out) {
-				p.fail("a string is not UTF-8")
-			}
+			p.pos++
 			return string(out)
 		case c < ' ':
-			p.fail("control character in a string")
+			p.fail("a control character in a string")
 			return ""
 		case c != '\\':
 			out = append(out, c)
+			p.pos++
 		default:
-			r, ok := p.escape()
-			if !ok {
-				p.fail("bad escape in a string")
+			r, n := escape(p.data[p.pos:])
+			if n == 0 {
+				p.fail("a bad escape in a string")
 				return ""
 			}
 			out = utf8.AppendRune(out, r)
+			p.pos += n
 		}
 	}
 	p.fail("a string has no end")
 	return ""
 }
 
-// escape reads what follows a backslash.
-func (p *parser) escape() (rune, bool) {
-	if p.pos >= len(p.data) {
-		return 0, false
+// escape reads the escape that s begins with and its length, 0 if it is none.
+func escape(s string) (r rune, n int) {
+	if len(s) < 2 {
+		return 0, 0
 	}
-	c := p.data[p.pos]
-	p.pos++
-	switch c {
+	switch s[1] {
 	case '"', '\\', '/':
-		return rune(c), true
+		return rune(s[1]), 2
 	case 'b':
-		return '\b', true
+		return '\b', 2
 	case 'f':
-		return '\f', true
+		return '\f', 2
 	case 'n':
-		return '\n', true
+		return '\n', 2
 	case 'r':
-		return '\r', true
+		return '\r', 2
 	case 't':
-		return '\t', true
+		return '\t', 2
 	case 'u':
-		r, ok := p.hex4()
-		if ok && utf16.IsSurrogate(r) && bytes.HasPrefix(p.data[p.pos:], []byte(`\u`)) {
-			mark := p.pos
-			p.pos += 2
-			low, lowOK := p.hex4()
-			if pair := utf16.DecodeRune(r, low); lowOK && pair != utf8.RuneError {
-				return pair, true
+		r, n = hex4(s)
+		if utf16.IsSurrogate(r) && n > 0 {
+			low, m := hex4(s[n:])
+			if pair := utf16.DecodeRune(r, low); m > 0 && pair != utf8.RuneError {
+				return pair, n + m
 			}
-			p.pos = mark
 		}
-		return r, ok
+		return r, n // utf8.AppendRune makes U+FFFD of a lone surrogate
 	}
-	return 0, false
+	return 0, 0
 }
 
-func (p *parser) hex4() (rune, bool) {
-	if p.pos+4 > len(p.data) {
-		return 0, false
+// hex4 reads \uXXXX at the start of s and its length, 0 if that is not there.
+func hex4(s string) (r rune, n int) {
+	const length = len(`\u0000`)
+	if len(s) < length || s[:2] != `\u` {
+		return 0, 0
 	}
-	n, err := strconv.ParseUint(string(p.data[p.pos:p.pos+4]), 16, 16)
-	p.pos += 4
-	return rune(n), err == nil
+	for _, c := range []byte(s[2:length]) {
+		switch {
+		case c-'0' <= 9:
+			r = r<<4 | rune(c-'0')
+		case (c|0x20)-'a' <= 5:
+			r = r<<4 | rune((c|0x20)-'a'+10)
+		default:
+			return 0, 0
+		}
+	}
+	return r, length
 }
