@@ -232,7 +232,7 @@ func TestParseDuplicates(t *testing.T) {
 		{"in a list", `{"t": [1, [{"a": 1, "a": 2}]]}`, `{"t":[1,[{"a":2}]]}`, []string{"t[1][0].a"}},
 		{"several", `{"t": {"a": 1, "a": 2}, "t": {"b": 1, "b": 2}}`, `{"t":{"b":2}}`, []string{"t.a", "t.b", "t"}},
 		{"unprintable", `{"\n": 1, "\n": 2}`, `{"\n":2}`, []string{"\ufffd"}},
-		{"large object", `{` + large.String() + `"k3": 0, "k63": 1}`, "", []string{"k3", "k63"}},
+		{"large object", `{` + large.String() + `"k3": 0, "k20": 1}`, "", []string{"k3", "k20"}},
 	} {
 		o, paths, err := Parse([]byte(tt.in))
 		if err != nil || !reflect.DeepEqual(paths, tt.paths) {
