@@ -10,7 +10,9 @@ type decoder struct {
 	normBias         bool     // layer norm instead of RMS norm
 	noFinalNorm      bool
 	qkNorm           qkNorm
-	intermediate     int // width of the MLP; 0: intermediate_size
+	intermediate     int   // width of the MLP; 0: intermediate_size
+	tied             bool  // head and embedding are one tensor, whatever tie_word_embeddings says
+	windows          []int // of each layer; nil: as the config says
 
 	extra func(window int) []Param // further parameters of a layer
 }
@@ -31,15 +33,17 @@ func (r *reader) decoder(d decoder) *Model {
 	if d.intermediate == 0 {
 		d.intermediate = r.size("intermediate_size")
 	}
-	tied := r.flag("tie_word_embeddings", false)
-	windows := r.windows(layers)
+	tied := d.tied || r.flag("tie_word_embeddings", false)
+	if d.windows == nil {
+		d.windows = r.windows(layers)
+	}
 	m := r.model()
 	if r.err != nil {
 		return m
 	}
 	m.HiddenSize, m.VocabSize, m.TiedEmbeddings = hidden, vocab, tied
 	m.QueryHeads, m.KVHeads, m.HeadDim = h.query, h.kv, h.key
-	m.Layers = perKind(windows, func(window int) *Layer {
+	m.Layers = perKind(d.windows, func(window int) *Layer {
 		return &Layer{Caches: []Cache{h.cache(window)}, Params: d.params(h, hidden)}
 	})
 	m.Outer = append(r.embeddings(vocab, hidden, tied), d.finalNorm(hidden)...)

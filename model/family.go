@@ -27,7 +27,7 @@ var (
 	// sparse families: routed experts, or latents instead of KV heads.
 	sparse = []*family{}
 	// mixed families: layers that differ in what they cache.
-	mixed = []*family{}
+	mixed = []*family{&gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3}
 )
 
 // lookupFamily finds by architecture, else by the text config's model_type.
@@ -62,12 +62,16 @@ func ResolveAs(src *checkpoint.Source, arch string) (*Model, error) {
 		return nil, unknownArchitecture(arch, c)
 	}
 	r := newReader(c)
+	r.arch = arch
 	m := f.resolve(r)
 	if r.err != nil {
 		return nil, r.err
 	}
 	m.Name, m.Family, m.Architecture = src.Name, f.name, arch
 	m.Provenance = r.provenance
+	if m.ExpertsPerToken == 0 && m.Experts > 0 {
+		m.ExpertsPerToken, _ = r.first("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k_experts", "experts_per_token")
+	}
 	return m, nil
 }
 

@@ -27,6 +27,7 @@ type Model struct {
 	HiddenSize, VocabSize        int
 	QueryHeads, KVHeads, HeadDim int
 	Experts                      int // routed experts; 0 for dense models
+	ExpertsPerToken              int // routed experts that one token visits
 	TiedEmbeddings               bool
 
 	Layers []*Layer // the decoder's layers in order (an encoder-decoder's: see Caches of each)
@@ -162,3 +163,22 @@ const (
 	EveryStage
 	BothEnds // first and last, as a tied embedding
 )
+
+// Widths are the widest dense MLP and the widest routed expert, whole model; 0: none.
+func (m *Model) Widths() (mlp, expert int) {
+	for i, l := range m.Layers {
+		if i > 0 && l == m.Layers[i-1] {
+			continue
+		}
+		for _, p := range l.Params {
+			switch {
+			case !p.Linear || p.Rows.Split != Sharded:
+			case p.Part == MLP:
+				mlp = max(mlp, p.Rows.Size)
+			case p.Part == MoEExperts:
+				expert = max(expert, p.Rows.Size)
+			}
+		}
+	}
+	return mlp, expert
+}

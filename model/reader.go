@@ -18,6 +18,7 @@ const (
 // family reads as a list of its fields. It also notes where each field came from.
 type reader struct {
 	*Config
+	arch       string // the architecture that chose the family, "" if the text config's type did
 	err        *problem.Error
 	provenance map[string]string
 }

@@ -1,0 +1,39 @@
+package model
+
+import "slices"
+
+// cohere2 has three sliding layers to each full one; attention and MLP run side by side
+// after one layer norm, whose bias the engines leave out. The head is the embedding.
+var cohere2 = family{
+	name:          "cohere2",
+	architectures: cohere2Native,
+	types:         []string{"cohere2"},
+	resolve: func(r *reader) *Model {
+		d := decoder{gated: true, norms: []string{"input_layernorm"}, tied: true, windows: r.cohere2Windows()}
+		if r.flag("use_qk_norm", false) {
+			d.qkNorm = normWhole
+		}
+		m := r.decoder(d)
+		onEveryStage(m.Outer)
+		return m
+	},
+}
+
+// cohere2Native are the architectures that the engines serve by a class of their own.
+var cohere2Native = []string{"Cohere2ForCausalLM", "Cohere2Model", "Cohere2VisionForConditionalGeneration"}
+
+// cohere2Windows are the windows as the serving class counts them: a sliding layer sees
+// sliding_window tokens and then the token itself, one more than the config says (vllm
+// commandr.py). A wrapper that Transformers' own modules serve keeps to the config.
+func (r *reader) cohere2Windows() []int {
+	windows := r.windows(r.layers())
+	if r.arch != "" && !slices.Contains(cohere2Native, r.arch) {
+		return windows
+	}
+	for i := range windows {
+		if windows[i] > 0 {
+			windows[i]++
+		}
+	}
+	return windows
+}

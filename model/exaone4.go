@@ -1,0 +1,20 @@
+package model
+
+// exaone4 normalises after attention and after the MLP, and queries and keys per head;
+// with a window, each fourth layer is full (vllm exaone4.py).
+var exaone4 = family{
+	name:          "exaone4",
+	architectures: []string{"Exaone4ForCausalLM", "Exaone4Model", "Exaone4_5_ForConditionalGeneration"},
+	types:         []string{"exaone4", "exaone4_5", "exaone4_5_text"},
+	resolve: func(r *reader) *Model {
+		bias := r.flag("attention_bias", false) || r.flag("bias", false)
+		return r.decoder(decoder{
+			gated:   true,
+			qkvBias: bias,
+			outBias: bias,
+			mlpBias: r.flag("mlp_bias", false),
+			norms:   []string{"post_attention_layernorm", "post_feedforward_layernorm"},
+			qkNorm:  normPerHead,
+		})
+	},
+}

@@ -1,0 +1,158 @@
+package model_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"headcount/checkpoint"
+	"headcount/internal/golden"
+	"headcount/internal/shared"
+	"headcount/model"
+)
+
+// TestGoldenCaches holds each layer's caches against the specs that vLLM built: kind,
+// heads of a rank, widths, window and the shapes of a recurrent state, in order.
+func TestGoldenCaches(t *testing.T) {
+	dir := shared.Dir(t)
+	only := os.Getenv("HEADCOUNT_TYPE") // for working on one family: a text model_type
+	right, total := map[string]int{}, map[string]int{}
+	for row, err := range golden.ReadVLLM(filepath.Join(dir, "golden", "vllm.jsonl")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.Specs == nil || only != "" && row.Resolved.TextModelType != only {
+			continue
+		}
+		key := row.Resolved.TextModelType + " " + row.Resolved.ModelClass
+		total[key]++
+		if diff := compareCaches(dir, row); diff == "" {
+			right[key]++
+		} else if only != "" {
+			t.Logf("%s: %s", row.ID, diff)
+		}
+	}
+	var lines []string
+	sum, of := 0, 0
+	for key, n := range total {
+		sum, of = sum+right[key], of+n
+		lines = append(lines, fmt.Sprintf("%4d of %4d  %s", right[key], n, key))
+	}
+	sort.Strings(lines)
+	t.Logf("caches of every layer: %d of %d rows\n%s", sum, of, strings.Join(lines, "\n"))
+}
+
+// compareCaches says where the caches of a row's config first differ, "" if nowhere.
+func compareCaches(dir string, row *golden.VLLMRow) string {
+	data, err := os.ReadFile(filepath.Join(dir, "configs", row.File))
+	if err != nil {
+		return err.Error()
+	}
+	object, _, err := checkpoint.Parse(data)
+	if err != nil {
+		return err.Error()
+	}
+	m, err := model.Resolve(&checkpoint.Source{Name: row.File, Config: object})
+	if err != nil {
+		return err.Error()
+	}
+	stages := row.Resolved.PPLayers
+	if stages == nil {
+		stages = [][2]int{{0, len(m.Layers)}}
+	}
+	tokens := 0
+	if row.Layout.Spec != nil {
+		tokens = row.Layout.Spec.Tokens
+	}
+	for i, specs := range row.Specs {
+		if stages[i][1] > len(m.Layers) {
+			return fmt.Sprintf("%d layers, stage %d ends at %d", len(m.Layers), i, stages[i][1])
+		}
+		got := ownCaches(m.Layers[stages[i][0]:stages[i][1]])
+		n := 0
+		for want := range golden.Unroll(specs) {
+			if want.Draft {
+				continue
+			}
+			if n >= len(got) {
+				return fmt.Sprintf("stage %d: %d caches, and %s", i, n, describe(want))
+			}
+			if g := describeCache(got[n], row.Layout.TP, tokens); g != describe(want) {
+				return fmt.Sprintf("stage %d cache %d: %s, want %s", i, n, g, describe(want))
+			}
+			n++
+		}
+		if n != len(got) {
+			return fmt.Sprintf("stage %d: %d caches, want %d", i, len(got), n)
+		}
+	}
+	return ""
+}
+
+// ownCaches drops what layers read but do not keep.
+func ownCaches(layers []*model.Layer) []model.Cache {
+	var out []model.Cache
+	for _, l := range layers {
+		for _, c := range l.Caches {
+			if !slices.Contains([]model.Kind{model.EncoderOnly, model.Shared, model.None}, c.Kind) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// kinds are vLLM's spec classes by kind; an indexer is a latent of its own width there.
+var kinds = map[string]model.Kind{
+	"FullAttentionSpec": model.Full, "SlidingWindowSpec": model.Sliding, "ChunkedLocalAttentionSpec": model.Chunked,
+	"MLAAttentionSpec": model.Latent, "SlidingWindowMLASpec": model.SlidingLatent, "MambaSpec": model.Recurrent,
+	"CrossAttentionSpec": model.Cross,
+}
+
+func describe(s *golden.VLLMSpec) string {
+	if s.Kind == "MambaSpec" {
+		return fmt.Sprintf("%s %v", model.Recurrent, s.Shapes)
+	}
+	kind, value := kinds[s.Kind], s.HeadSizeV
+	if kind == model.Latent || kind == model.SlidingLatent {
+		value = 0
+	} else if value == 0 {
+		value = s.HeadSize
+	}
+	return fmt.Sprintf("%s %d × (%d + %d) window %d", kind, s.KVHeads, s.HeadSize, value, s.Window+s.ChunkSize)
+}
+
+// describeCache is what one of tp ranks holds of a cache, with tokens of speculation.
+func describeCache(c model.Cache, tp, tokens int) string {
+	if c.Kind == model.Recurrent {
+		return fmt.Sprintf("%s %v", c.Kind, stateShapes(c.State, tp, tokens))
+	}
+	g := c.Attn
+	return fmt.Sprintf("%s %d × (%d + %d) window %d", c.Kind, max(1, g.KVHeads/tp), g.KeyDim, g.ValueDim, c.Window)
+}
+
+// stateShapes are a rank's state tensors as vLLM shapes them (mamba_utils.py).
+func stateShapes(s model.State, tp, tokens int) [][]int {
+	groups := s.Groups
+	if groups%tp != 0 {
+		groups = tp
+	}
+	conv := func(width int) []int { return []int{s.Kernel - 1 + tokens, width / tp} }
+	switch s.Mixer {
+	case model.Mamba1:
+		return [][]int{{s.Kernel - 1, s.Inner / tp}, {s.Inner / tp, s.StateSize}}
+	case model.Mamba2:
+		return [][]int{conv(s.Inner + 2*groups*s.StateSize), {s.Heads / tp, s.HeadDim, s.StateSize}}
+	case model.GatedDeltaNet, model.KDA:
+		return [][]int{conv(2*s.Groups*s.StateSize + s.Heads*s.HeadDim), {s.Heads / tp, s.HeadDim, s.StateSize}}
+	case model.ShortConv:
+		return [][]int{conv(s.Inner)}
+	case model.LinearAttention:
+		return [][]int{{s.Heads / tp, s.HeadDim, s.StateSize}}
+	}
+	return nil
+}
