@@ -33,53 +33,53 @@ type Job struct {
 // Options are the engine flags that change a number, under the engine's own names with
 // "-" as "_". Zero, "" and nil mean the engine's default.
 type Options struct {
-	DType         string `json:"dtype,omitempty"`
-	KVCacheDType  string `json:"kv_cache_dtype,omitempty"`
-	Quantization  string `json:"quantization,omitempty"`
-	BlockSize     int    `json:"block_size,omitempty"`    // tokens; vLLM
-	PageSize      int    `json:"page_size,omitempty"`     // tokens; SGLang
-	MaxModelLen   int64  `json:"max_model_len,omitempty"` // tokens; -1: as long as fits (vLLM's auto)
-	MaxNumSeqs    int    `json:"max_num_seqs,omitempty"`  // vLLM
-	MaxNumBatched int    `json:"max_num_batched_tokens,omitempty"`
+	DType         string `json:"dtype,omitempty" help:"dtype of weights and activations: auto, bfloat16, float16, float32"`
+	KVCacheDType  string `json:"kv_cache_dtype,omitempty" help:"dtype of the KV cache: auto, bfloat16, fp8, fp8_e4m3, fp8_e5m2, ..."`
+	Quantization  string `json:"quantization,omitempty" help:"quantisation method, in place of what the checkpoint says"`
+	BlockSize     int    `json:"block_size,omitempty" help:"tokens per KV cache block (vLLM)"`
+	PageSize      int    `json:"page_size,omitempty" help:"tokens per page (SGLang)"`
+	MaxModelLen   int64  `json:"max_model_len,omitempty" help:"longest request in tokens: 8192, 8k, 1m, or auto for as long as fits"`
+	MaxNumSeqs    int    `json:"max_num_seqs,omitempty" help:"sequences per batch (vLLM)"`
+	MaxNumBatched int    `json:"max_num_batched_tokens,omitempty" help:"tokens per batch (vLLM)"`
 
-	GPUMemoryUtilization float64 `json:"gpu_memory_utilization,omitempty"` // vLLM
-	MemFractionStatic    float64 `json:"mem_fraction_static,omitempty"`    // SGLang
-	KVCacheMemory        int64   `json:"kv_cache_memory_bytes,omitempty"`  // pool of one rank, bytes
-	NumGPUBlocksOverride int64   `json:"num_gpu_blocks_override,omitempty"`
-	MemoryBeginGiB       float64 `json:"memory_begin_gib,omitempty"` // SGLang: free before the weights
-	MemoryEndGiB         float64 `json:"memory_end_gib,omitempty"`   // SGLang: free after the weights
+	GPUMemoryUtilization float64 `json:"gpu_memory_utilization,omitempty" help:"fraction of the device that the engine takes (vLLM)"`
+	MemFractionStatic    float64 `json:"mem_fraction_static,omitempty" help:"fraction of free memory for weights and pool (SGLang)"`
+	KVCacheMemory        int64   `json:"kv_cache_memory_bytes,omitempty" help:"KV cache pool of one rank: 40GiB, 42949672960; nothing about memory is then estimated"`
+	NumGPUBlocksOverride int64   `json:"num_gpu_blocks_override,omitempty" help:"blocks of the pool, in place of what fits (vLLM)"`
+	MemoryBeginGiB       float64 `json:"memory_begin_gib,omitempty" help:"free GiB before the weights, as SGLang logs it"`
+	MemoryEndGiB         float64 `json:"memory_end_gib,omitempty" help:"free GiB after the weights, as SGLang logs it"`
 
-	ChunkedPrefillSize int     `json:"chunked_prefill_size,omitempty"` // SGLang; -1: off
-	MaxRunningRequests int     `json:"max_running_requests,omitempty"`
-	MaxTotalTokens     int64   `json:"max_total_tokens,omitempty"`
-	SWAFullTokensRatio float64 `json:"swa_full_tokens_ratio,omitempty"`
-	MambaFullRatio     float64 `json:"mamba_full_memory_ratio,omitempty"`
-	MaxMambaCacheSize  int     `json:"max_mamba_cache_size,omitempty"`
-	MambaRadixStrategy string  `json:"mamba_radix_cache_strategy,omitempty"`
-	AttentionBackend   string  `json:"attention_backend,omitempty"`
-	DisableRadixCache  bool    `json:"disable_radix_cache,omitempty"`
-	DisableOverlap     bool    `json:"disable_overlap_schedule,omitempty"`
-	DisableHybridSWA   bool    `json:"disable_hybrid_swa_memory,omitempty"`
-	EnableMultimodal   bool    `json:"enable_multimodal,omitempty"`
-	DisableCUDAGraph   bool    `json:"disable_cuda_graph,omitempty"`
+	ChunkedPrefillSize int     `json:"chunked_prefill_size,omitempty" help:"tokens of a prefill chunk, -1 for none (SGLang)"`
+	MaxRunningRequests int     `json:"max_running_requests,omitempty" help:"requests at a time (SGLang)"`
+	MaxTotalTokens     int64   `json:"max_total_tokens,omitempty" help:"cap on the tokens of the pool (SGLang)"`
+	SWAFullTokensRatio float64 `json:"swa_full_tokens_ratio,omitempty" help:"window tokens per full token (SGLang)"`
+	MambaFullRatio     float64 `json:"mamba_full_memory_ratio,omitempty" help:"memory of states per memory of tokens (SGLang)"`
+	MaxMambaCacheSize  int     `json:"max_mamba_cache_size,omitempty" help:"state slots (SGLang)"`
+	MambaRadixStrategy string  `json:"mamba_radix_cache_strategy,omitempty" help:"auto, extra_buffer or no_buffer (SGLang)"`
+	AttentionBackend   string  `json:"attention_backend,omitempty" help:"attention backend, in place of the one the engine picks"`
+	DisableRadixCache  bool    `json:"disable_radix_cache,omitempty" help:"no prefix cache (SGLang)"`
+	DisableOverlap     bool    `json:"disable_overlap_schedule,omitempty" help:"no overlap of scheduling and forward pass (SGLang)"`
+	DisableHybridSWA   bool    `json:"disable_hybrid_swa_memory,omitempty" help:"one pool for window and full layers (SGLang)"`
+	EnableMultimodal   bool    `json:"enable_multimodal,omitempty" help:"take images or audio where that is off by default (SGLang)"`
+	DisableCUDAGraph   bool    `json:"disable_cuda_graph,omitempty" help:"capture no graphs (SGLang)"`
 
-	DisableHybridKVCacheManager bool   `json:"disable_hybrid_kv_cache_manager,omitempty"`
-	EnablePrefixCaching         *bool  `json:"enable_prefix_caching,omitempty"`
-	EnableChunkedPrefill        *bool  `json:"enable_chunked_prefill,omitempty"`
-	AsyncScheduling             *bool  `json:"async_scheduling,omitempty"`
-	EnforceEager                bool   `json:"enforce_eager,omitempty"`
-	MambaCacheMode              string `json:"mamba_cache_mode,omitempty"`
-	MambaSSMCacheDType          string `json:"mamba_ssm_cache_dtype,omitempty"`
-	CPInterleave                int    `json:"cp_kv_cache_interleave_size,omitempty"`
+	DisableHybridKVCacheManager bool   `json:"disable_hybrid_kv_cache_manager,omitempty" help:"price window layers as full ones (vLLM)"`
+	EnablePrefixCaching         *bool  `json:"enable_prefix_caching,omitempty" help:"reuse blocks of equal prefixes (vLLM)"`
+	EnableChunkedPrefill        *bool  `json:"enable_chunked_prefill,omitempty" help:"cut prefills into chunks (vLLM)"`
+	AsyncScheduling             *bool  `json:"async_scheduling,omitempty" help:"schedule the next step while one runs (vLLM)"`
+	EnforceEager                bool   `json:"enforce_eager,omitempty" help:"no compilation and no graphs (vLLM)"`
+	MambaCacheMode              string `json:"mamba_cache_mode,omitempty" help:"none or align (vLLM)"`
+	MambaSSMCacheDType          string `json:"mamba_ssm_cache_dtype,omitempty" help:"dtype of recurrent states (vLLM)"`
+	CPInterleave                int    `json:"cp_kv_cache_interleave_size,omitempty" help:"tokens that go to one context-parallel rank in a row (vLLM)"`
 
-	Speculative            *Speculative `json:"speculative,omitempty"`           // vLLM
-	SpeculativeAlgorithm   string       `json:"speculative_algorithm,omitempty"` // SGLang
-	SpeculativeSteps       int          `json:"speculative_num_steps,omitempty"`
-	SpeculativeTopK        int          `json:"speculative_eagle_topk,omitempty"`
-	SpeculativeDraftTokens int          `json:"speculative_num_draft_tokens,omitempty"`
-	SpeculativeDraftModel  string       `json:"speculative_draft_model_path,omitempty"`
+	Speculative            *Speculative `json:"speculative,omitempty"` // vLLM
+	SpeculativeAlgorithm   string       `json:"speculative_algorithm,omitempty" help:"EAGLE, EAGLE3, STANDALONE, ... (SGLang)"`
+	SpeculativeSteps       int          `json:"speculative_num_steps,omitempty" help:"draft steps (SGLang)"`
+	SpeculativeTopK        int          `json:"speculative_eagle_topk,omitempty" help:"draft branches (SGLang)"`
+	SpeculativeDraftTokens int          `json:"speculative_num_draft_tokens,omitempty" help:"draft tokens per step (SGLang)"`
+	SpeculativeDraftModel  string       `json:"speculative_draft_model_path,omitempty" help:"the draft model (SGLang)"`
 
-	ConcurrencyAt []int64 `json:"concurrency_at,omitempty"` // request lengths to report, tokens
+	ConcurrencyAt []int64 `json:"concurrency_at,omitempty" help:"further request lengths to report requests for: 8k,128k"`
 
 	Draft *model.Model `json:"-"` // the draft model, once resolved
 }

@@ -6,12 +6,12 @@ import "headcount/problem"
 
 // A Layout is the parallel sizes of one server. The zero Layout is one rank.
 type Layout struct {
-	TP          int  `json:"tensor_parallel_size"`
-	PP          int  `json:"pipeline_parallel_size"`
-	DP          int  `json:"data_parallel_size"`
-	DCP         int  `json:"decode_context_parallel_size"`
-	EP          bool `json:"enable_expert_parallel"`
-	DPAttention bool `json:"enable_dp_attention"` // SGLang: DP ranks share the TP ranks, attention TP is TP/DP
+	TP          int  `json:"tensor_parallel_size" help:"ranks that split each layer; a list is a sweep"`
+	PP          int  `json:"pipeline_parallel_size" help:"stages that split the layers; a list is a sweep"`
+	DP          int  `json:"data_parallel_size" help:"replicas, or attention-DP ranks with --enable-dp-attention; a list is a sweep"`
+	DCP         int  `json:"decode_context_parallel_size" help:"ranks that split the tokens of the cache; a list is a sweep"`
+	EP          bool `json:"enable_expert_parallel" help:"whole experts on each rank instead of slices"`
+	DPAttention bool `json:"enable_dp_attention" help:"attention replicated over DP ranks, each with its own requests (SGLang)"` // SGLang: DP ranks share the TP ranks, attention TP is TP/DP
 }
 
 // Normal returns l with every zero size as 1.

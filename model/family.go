@@ -2,7 +2,6 @@ package model
 
 import (
 	"slices"
-	"strings"
 
 	"headcount/checkpoint"
 	"headcount/problem"
@@ -86,39 +85,12 @@ func unknownArchitecture(arch string, c *Config) *problem.Error {
 			WithHint("add the checkpoint's model_type, or pass --assume-architecture")
 	}
 	err := problem.New(problem.UnknownArchitecture, field, value, "not an architecture that headcount knows")
-	near := ""
-	best := len(value)/2 + 1
+	var names []string
 	for _, f := range families {
-		for _, name := range f.architectures {
-			if d := distance(strings.ToLower(value), strings.ToLower(name)); d < best {
-				near, best = name, d
-			}
-		}
+		names = append(names, f.architectures...)
 	}
-	if near != "" {
-		return err.WithHint("the nearest known one is %s: pass --assume-architecture %s to go on with it", near, near)
+	if near := problem.Nearest(value, names, 1); len(near) > 0 {
+		return err.WithHint("the nearest known one is %s: pass --assume-architecture %s to go on with it", near[0], near[0])
 	}
 	return err.WithHint("pass --assume-architecture LlamaForCausalLM if it is a plain decoder")
-}
-
-// distance is the number of edits between two names; long names are cut.
-func distance(a, b string) int {
-	a, b = a[:min(len(a), 96)], b[:min(len(b), 96)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
