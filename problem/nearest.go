@@ -24,7 +24,7 @@ func Nearest(name string, candidates []string, n int) []string {
 		if strings.HasPrefix(have, wanted) || strings.HasPrefix(wanted, have) {
 			cost = min(cost, 1)
 		}
-		if cost <= len(wanted)/3+1 {
+		if cost <= min(len(wanted), maxCompared)/3+1 {
 			near = append(near, scored{c, cost})
 		}
 	}

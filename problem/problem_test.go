@@ -59,11 +59,7 @@ func TestNearest(t *testing.T) {
 		{"nothing like it", []string{}},
 		{strings.Repeat("z", 1<<16), []string{}},
 	} {
-		got := problem.Nearest(tt.name, names, 2)
-		if tt.name == strings.Repeat("z", 1<<16) {
-			got = got[:0] // the cap makes any answer do; it must only come at once
-		}
-		if !slices.Equal(got, tt.want) {
+		if got := problem.Nearest(tt.name, names, 2); !slices.Equal(got, tt.want) {
 			t.Errorf("Nearest(%.20q) = %v, want %v", tt.name, got, tt.want)
 		}
 	}
