@@ -1,0 +1,121 @@
+package model
+
+import (
+	"headcount/dtype"
+	"headcount/problem"
+)
+
+// experts are the feed-forward of a sparse layer: routed experts behind a router, and
+// beside them what every token passes through. Module names are inside the layer and the
+// checkpoint's own; a routed expert's number is left out: "mlp.experts.up_proj.weight".
+type experts struct {
+	prefix string // module that holds all of it
+	count  int    // routed experts; 0: the model has none
+	width  int    // of one routed expert
+	field  string // config field of width
+
+	projections [3]string // gate, up and down of an expert; zero: gate_proj, up_proj, down_proj
+
+	router      string     // module of the router
+	routerDType dtype.Type // Unknown: the model's
+	logits      int        // rows of the router; 0: one an expert
+	scoreBias   string     // bias of the experts' scores, float32; "": none
+
+	shared      string // module of the shared expert
+	sharedWidth int    // of it; 0: there is none
+	sharedGate  string // module of one row that weighs the shared expert; "": none
+}
+
+// params are the parameters of the feed-forward of one layer.
+func (e experts) params(hidden int) []Param {
+	logits := e.logits
+	if logits == 0 {
+		logits = e.count
+	}
+	router := linear(e.router, MoERouter, whole(logits), whole(hidden))
+	router.DType, router.Linear = e.routerDType, false
+	params := []Param{router}
+	if e.scoreBias != "" {
+		params = append(params, Param{Name: e.scoreBias, Part: MoERouter, Rows: whole(logits), DType: dtype.Float32})
+	}
+	for _, p := range gatedMLP(e.prefix+".experts", MoEExperts, e.projections, hidden, sharded(e.width, e.field)) {
+		p.Experts = e.count
+		params = append(params, p)
+	}
+	if e.sharedWidth > 0 {
+		params = append(params, gatedMLP(e.shared, MoEShared, [3]string{}, hidden, sharded(e.sharedWidth, e.field))...)
+	}
+	if e.sharedGate != "" {
+		gate := linear(e.sharedGate, MoEShared, whole(1), whole(hidden))
+		gate.Linear = false
+		params = append(params, gate)
+	}
+	return params
+}
+
+// gatedMLP are gate, up and down projections under names; zero names are the usual ones.
+func gatedMLP(prefix string, part Part, names [3]string, hidden int, width Axis) []Param {
+	if names == [3]string{} {
+		names = [3]string{"gate_proj", "up_proj", "down_proj"}
+	}
+	return []Param{
+		linear(prefix+"."+names[0], part, width, whole(hidden)),
+		linear(prefix+"."+names[1], part, width, whole(hidden)),
+		linear(prefix+"."+names[2], part, whole(hidden), width),
+	}
+}
+
+// mixtralProjections are the names of an expert's projections in Mixtral and its like.
+var mixtralProjections = [3]string{"w1", "w3", "w2"}
+
+// experts reads the number of routed experts and the width of one. A number that is
+// absent, null or 0 means a model without experts; its width is then not read.
+func (r *reader) experts(prefix, countKey, widthKey string) experts {
+	e := experts{prefix: prefix, count: r.opt(countKey, 0), field: widthKey, router: prefix + ".gate"}
+	if e.count > 0 {
+		e.width = r.size(widthKey)
+		r.from("experts", r.Where(countKey))
+	}
+	return e
+}
+
+// share gives e the shared expert of n times a routed expert's width.
+func (r *reader) share(e *experts, module, countKey string, def int) {
+	e.shared = e.prefix + "." + module
+	e.sharedWidth = r.times(countKey, r.opt(countKey, def), e.width)
+}
+
+// times is a·b, which must be a size that a config may claim; key is what to blame.
+func (r *reader) times(key string, a, b int) int {
+	if a != 0 && b > maxSize/a {
+		r.fail(problem.BadValue, key, "%d times %d is greater than %d", a, b, int64(maxSize))
+		return 0
+	}
+	return a * b
+}
+
+// from returns whether a layer is at first or later, and at a multiple of every.
+func sparseFrom(first, every int) func(layer int) bool {
+	return func(layer int) bool { return layer >= first && layer%max(every, 1) == 0 }
+}
+
+// sparseByType returns whether a layer's entry of mlp_layer_types is not "dense".
+func (r *reader) sparseByType(layers int) func(layer int) bool {
+	types := r.strings("mlp_layer_types", layers)
+	return func(layer int) bool { return types == nil || types[layer] != "dense" }
+}
+
+// ints reads a list of whole numbers, nil when absent.
+func (r *reader) ints(key string) []int {
+	list, _ := r.List(key)
+	out := make([]int, 0, len(list))
+	for i, v := range list {
+		n, ok := v.Int()
+		if !ok || n < -maxSize || n > maxSize {
+			r.fail(problem.BadValue, key, "entry %d is not a whole number", i)
+			return nil
+		}
+		out = append(out, int(n))
+	}
+	return out
+}
