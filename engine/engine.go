@@ -9,6 +9,7 @@ import (
 	"headcount/layout"
 	"headcount/model"
 	"headcount/problem"
+	"headcount/weights"
 )
 
 // An Engine plans the KV cache of a model on a layout.
@@ -132,18 +133,7 @@ type Rank struct {
 }
 
 // WeightsByPart is a stage's weight bytes by what they are for.
-type WeightsByPart struct {
-	Embedding  int64 `json:"embedding"`
-	LMHead     int64 `json:"lm_head"`
-	Attention  int64 `json:"attention"`
-	MLP        int64 `json:"mlp"`
-	MoEExperts int64 `json:"moe_experts"`
-	MoERouter  int64 `json:"moe_router"`
-	MoEShared  int64 `json:"moe_shared"`
-	Norm       int64 `json:"norm"`
-	Vision     int64 `json:"vision"`
-	Other      int64 `json:"other"`
-}
+type WeightsByPart = weights.ByPart
 
 // A Run is Layers equal caches in a row, per rank.
 type Run struct {
@@ -251,3 +241,26 @@ type Note struct {
 
 // Refuse marks err as an engine's refusal.
 func Refuse(name string, err *problem.Error) *problem.Error { return err.By(name) }
+
+// Capacity is the tokens that the pool holds, by whichever name the engine has for it;
+// nil without a pool.
+func (k *KVCache) Capacity() *int64 {
+	if k.MaxTotalNumTokens != nil {
+		return k.MaxTotalNumTokens
+	}
+	return k.Tokens
+}
+
+// Requests is how many requests of a length the pool holds, nil when it is not known.
+// maxModelLen is the length that MaxConcurrency speaks of.
+func (k *KVCache) Requests(tokens, maxModelLen int64) *float64 {
+	if tokens == maxModelLen && k.MaxConcurrency != nil {
+		return k.MaxConcurrency
+	}
+	for i := range k.Concurrency {
+		if k.Concurrency[i].Tokens == tokens {
+			return &k.Concurrency[i].Requests
+		}
+	}
+	return nil
+}
