@@ -135,7 +135,7 @@ func (r *reader) layers() int {
 func (r *reader) windows(layers int) []int {
 	out := make([]int, layers)
 	window := r.opt("sliding_window", 0)
-	types := r.strings("layer_types", layers)
+	types := r.layerTypes(layers)
 	for i := range out {
 		if types == nil || types[i] == "sliding_attention" {
 			out[i] = window
@@ -162,7 +162,17 @@ func attentionParams(prefix string, h heads, hidden int, qkvBias, outBias bool) 
 	if outBias {
 		params = append(params, bias(o, Attention, whole(hidden)))
 	}
+	fuse(params)
 	return params
+}
+
+// fuse marks projections that read one input, and the one that takes their result. An
+// engine that runs Transformers' modules merges such siblings and then shards them, also
+// without a plan (vllm models/transformers/fusers: qkv.py, glu.py).
+func fuse(params []Param) {
+	for i := range params {
+		params[i].fused = true
+	}
 }
 
 // mlpParams are a dense MLP of a width: gate, up and down, or up and down.
@@ -181,6 +191,9 @@ func mlpParams(prefix string, part Part, hidden, width int, gated, biased bool) 
 	params = append(params, linear(prefix+".down_proj", part, whole(hidden), sharded(width, "intermediate_size")))
 	if biased {
 		params = append(params, bias(prefix+".down_proj", part, whole(hidden)))
+	}
+	if gated {
+		fuse(params)
 	}
 	return params
 }

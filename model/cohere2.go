@@ -9,13 +9,11 @@ var cohere2 = family{
 	architectures: cohere2Native,
 	types:         []string{"cohere2"},
 	resolve: func(r *reader) *Model {
-		d := decoder{gated: true, norms: []string{"input_layernorm"}, tied: true, windows: r.cohere2Windows()}
+		d := decoder{gated: true, norms: []string{"input_layernorm"}, tied: true, everyStage: true, windows: r.cohere2Windows()}
 		if r.flag("use_qk_norm", false) {
 			d.qkNorm = normWhole
 		}
-		m := r.decoder(d)
-		onEveryStage(m.Outer)
-		return m
+		return r.decoder(d)
 	},
 }
 

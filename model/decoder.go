@@ -1,5 +1,10 @@
 package model
 
+import (
+	"slices"
+	"strings"
+)
+
 // A decoder is what families say of a layer of the usual form: a norm, attention, a norm,
 // an MLP. The zero decoder has RMS norms, no biases and an MLP without a gate.
 type decoder struct {
@@ -13,8 +18,25 @@ type decoder struct {
 	intermediate     int   // width of the MLP; 0: intermediate_size
 	tied             bool  // head and embedding are one tensor, whatever tie_word_embeddings says
 	windows          []int // of each layer; nil: as the config says
+	heads            heads // zero: as the config says
+	headless         bool  // there is no attention in any layer
+	vocab            int   // rows of embedding and head; 0: vocab_size
+	positions        int   // rows of a learned table of positions; 0: none
+	headBias         bool
+	everyStage       bool   // embedding, final norm and head are built on each pipeline stage
+	everywhere       []Part // of those, which are built on each stage
+	untied           bool   // the head is a tensor of its own, whatever tie_word_embeddings says
+
+	latent  *latent              // latent attention instead of heads; nil: none
+	indexed []bool               // layers with an indexer of their own; nil: none
+	experts experts              // routed experts instead of the MLP, if it has any
+	sparse  func(layer int) bool // which layers have the experts; nil: all
+	nextN   int                  // MTP layers that the checkpoint holds beside the decoder's
+
+	form func(layer int) *form // what a layer has in place of attention; nil: attention
 
 	extra func(window int) []Param // further parameters of a layer
+	names *strings.Replacer        // the checkpoint's names for LLaMA's; nil: the same
 }
 
 // qkNorm says over what queries and keys are normalised.
@@ -28,33 +50,132 @@ const (
 
 // decoder resolves a model whose layers are all of d's form.
 func (r *reader) decoder(d decoder) *Model {
-	layers, h := r.layers(), r.heads()
-	hidden, vocab := r.size("hidden_size"), r.size("vocab_size")
-	if d.intermediate == 0 {
-		d.intermediate = r.size("intermediate_size")
+	layers, hidden := r.layers(), r.size("hidden_size")
+	switch {
+	case d.latent != nil:
+		d.heads = d.latent.view()
+	case d.heads == (heads{}) && !d.headless:
+		d.heads = r.heads()
+	}
+	if d.vocab == 0 {
+		d.vocab = r.size("vocab_size")
 	}
 	tied := d.tied || r.flag("tie_word_embeddings", false)
 	if d.windows == nil {
 		d.windows = r.windows(layers)
 	}
+	kinds := d.kinds(layers)
+	if d.intermediate == 0 && slices.ContainsFunc(kinds, layerKind.dense) {
+		d.intermediate = r.size("intermediate_size")
+	}
 	m := r.model()
 	if r.err != nil {
 		return m
 	}
-	m.HiddenSize, m.VocabSize, m.TiedEmbeddings = hidden, vocab, tied
+	h := d.heads
+	m.HiddenSize, m.VocabSize, m.TiedEmbeddings = hidden, d.vocab, tied
 	m.QueryHeads, m.KVHeads, m.HeadDim = h.query, h.kv, h.key
-	m.Layers = perKind(d.windows, func(window int) *Layer {
-		return &Layer{Caches: []Cache{h.cache(window)}, Params: d.params(h, hidden)}
+	m.Experts = d.experts.count
+	m.Layers = perKind(kinds, func(k layerKind) *Layer {
+		return &Layer{Caches: d.caches(k), Params: d.params(k, hidden)}
 	})
-	m.Outer = append(r.embeddings(vocab, hidden, tied), d.finalNorm(hidden)...)
+	m.Draft = d.draft(hidden)
+	m.Outer = d.outer(r, hidden, tied && !d.untied)
 	return m
 }
 
+// A form is what a layer has in place of the attention of its decoder, and of its MLP.
+type form struct {
+	caches []Cache
+	params []Param
+	mlp    int  // width of the MLP; 0: the decoder's
+	alone  bool // neither MLP nor experts
+}
+
+// A layerKind is what the layers of one decoder differ in.
+type layerKind struct {
+	form    *form
+	window  int
+	sparse  bool // routed experts instead of the MLP
+	indexed bool // an indexer of its own
+}
+
+func (k layerKind) dense() bool {
+	return !k.sparse && (k.form == nil || !k.form.alone && k.form.mlp == 0)
+}
+
+// kinds are the kinds of all layers in order.
+func (d decoder) kinds(layers int) []layerKind {
+	kinds := make([]layerKind, layers)
+	for i := range kinds {
+		kinds[i].sparse = d.experts.count > 0 && (d.sparse == nil || d.sparse(i))
+		kinds[i].indexed = d.indexed != nil && d.indexed[i]
+		if i < len(d.windows) {
+			kinds[i].window = d.windows[i]
+		}
+		if d.form != nil {
+			kinds[i].form = d.form(i)
+		}
+	}
+	return kinds
+}
+
+// caches are the caches of one layer; an indexer's comes before the latent's, as the
+// engines build it first.
+func (d decoder) caches(k layerKind) []Cache {
+	switch {
+	case k.form != nil:
+		return k.form.caches
+	case d.latent == nil:
+		return []Cache{d.heads.cache(k.window)}
+	case k.indexed:
+		return []Cache{d.latent.indexer.cache(), d.latent.cache()}
+	}
+	return []Cache{d.latent.cache()}
+}
+
+// outer are the parameters outside of layers.
+func (d decoder) outer(r *reader, hidden int, tied bool) []Param {
+	params := r.embeddings(d.vocab, hidden, tied)
+	if d.headBias {
+		params = append(params, Param{Name: "lm_head.bias", Part: Head, Rows: vocabulary(d.vocab), Stage: LastStage})
+	}
+	if d.positions > 0 {
+		params = append(params, Param{Name: "model.embed_positions.weight", Part: Embedding,
+			Rows: whole(d.positions), Cols: whole(hidden), Stage: params[0].Stage})
+	}
+	params = append(params, d.finalNorm(hidden)...)
+	for i := range params {
+		if d.everyStage || slices.Contains(d.everywhere, params[i].Part) {
+			params[i].Stage = EveryStage
+		}
+	}
+	if d.names != nil {
+		rename(params, d.names)
+	}
+	return params
+}
+
+// attention are the parameters of one layer's attention.
+func (d decoder) attention(k layerKind, hidden int) []Param {
+	if k.form != nil {
+		return slices.Clone(k.form.params)
+	}
+	if d.latent == nil {
+		params := attentionParams("self_attn", d.heads, hidden, d.qkvBias, d.outBias)
+		return append(params, d.qkNorms(d.heads)...)
+	}
+	params := d.latent.params("self_attn", hidden)
+	if k.indexed {
+		params = append(params, d.latent.indexer.params("self_attn.indexer", d.latent.queryRank, hidden)...)
+	}
+	return params
+}
+
 // params are the parameters of one layer.
-func (d decoder) params(h heads, hidden int) []Param {
-	params := attentionParams("self_attn", h, hidden, d.qkvBias, d.outBias)
-	params = append(params, d.qkNorms(h)...)
-	params = append(params, mlpParams("mlp", MLP, hidden, d.intermediate, d.gated, d.mlpBias)...)
+func (d decoder) params(k layerKind, hidden int) []Param {
+	params := d.attention(k, hidden)
+	params = append(params, d.feedForward(k, hidden)...)
 	names := d.norms
 	if names == nil {
 		names = []string{"input_layernorm", "post_attention_layernorm"}
@@ -65,7 +186,25 @@ func (d decoder) params(h heads, hidden int) []Param {
 	if d.extra != nil {
 		params = append(params, d.extra(0)...)
 	}
+	if d.names != nil {
+		rename(params, d.names)
+	}
 	return params
+}
+
+// feedForward are the parameters of what follows attention in one layer.
+func (d decoder) feedForward(k layerKind, hidden int) []Param {
+	width := d.intermediate
+	if k.form != nil && k.form.mlp > 0 {
+		width = k.form.mlp
+	}
+	switch {
+	case k.form != nil && k.form.alone:
+		return nil
+	case k.sparse:
+		return d.experts.params(hidden)
+	}
+	return mlpParams("mlp", MLP, hidden, width, d.gated, d.mlpBias)
 }
 
 // norm is a norm of a width, with its bias where the family has one.

@@ -24,9 +24,12 @@ var (
 	// dense families: every layer alike, one MLP.
 	dense = []*family{&llama}
 	// sparse families: routed experts, or latents instead of KV heads.
-	sparse = []*family{}
+	sparse = []*family{&mixtral, &qwen2MoE, &qwen3MoE, &graniteMoE, &minimaxM2, &glm4MoE, &olmoe, &phiMoE, &deepSeek}
 	// mixed families: layers that differ in what they cache.
-	mixed = []*family{&gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3}
+	mixed = []*family{
+		&gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,
+		&mambaOnly, &mamba2Only, &jamba, &nemotronH, &graniteHybrid, &falconH1, &lfm2, &lfm2MoE, &qwen3Next, &qwen3_5,
+	}
 )
 
 // lookupFamily finds by architecture, else by the text config's model_type.
@@ -37,7 +40,7 @@ func lookupFamily(arch, textType string) *family {
 		}
 	}
 	for _, f := range families {
-		if slices.Contains(f.types, textType) {
+		if f.knows(arch) || slices.Contains(f.types, textType) {
 			return f
 		}
 	}
@@ -71,6 +74,7 @@ func ResolveAs(src *checkpoint.Source, arch string) (*Model, error) {
 	if m.ExpertsPerToken == 0 && m.Experts > 0 {
 		m.ExpertsPerToken, _ = r.first("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k_experts", "experts_per_token")
 	}
+	m.finish(c, f)
 	return m, nil
 }
 

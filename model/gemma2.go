@@ -11,9 +11,7 @@ var gemma2 = family{
 	types:         []string{"gemma2"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
-		m := r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: sandwich, tied: true})
-		onEveryStage(m.Outer)
-		return m
+		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: sandwich, tied: true, everyStage: true})
 	},
 }
 
@@ -26,16 +24,6 @@ var gemma3 = family{
 	types: []string{"gemma3", "gemma3_text"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
-		m := r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: sandwich, qkNorm: normPerHead})
-		onEveryStage(m.Outer)
-		return m
+		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: sandwich, qkNorm: normPerHead, everyStage: true})
 	},
-}
-
-// onEveryStage marks parameters outside of layers that an engine builds on every pipeline
-// stage, not only where they are used.
-func onEveryStage(outer []Param) {
-	for i := range outer {
-		outer[i].Stage = EveryStage
-	}
 }

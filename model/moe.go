@@ -1,6 +1,8 @@
 package model
 
 import (
+	"strings"
+
 	"headcount/dtype"
 	"headcount/problem"
 )
@@ -13,8 +15,12 @@ type experts struct {
 	count  int    // routed experts; 0: the model has none
 	width  int    // of one routed expert
 	field  string // config field of width
+	hidden int    // what routed experts take and give; 0: the model's width
 
 	projections [3]string // gate, up and down of an expert; zero: gate_proj, up_proj, down_proj
+
+	ungated bool // experts, the shared one too, have no gate
+	biased  bool // routed experts and the router have biases
 
 	router      string     // module of the router
 	routerDType dtype.Type // Unknown: the model's
@@ -38,17 +44,43 @@ func (e experts) params(hidden int) []Param {
 	if e.scoreBias != "" {
 		params = append(params, Param{Name: e.scoreBias, Part: MoERouter, Rows: whole(logits), DType: dtype.Float32})
 	}
-	for _, p := range gatedMLP(e.prefix+".experts", MoEExperts, e.projections, hidden, sharded(e.width, e.field)) {
-		p.Experts = e.count
-		params = append(params, p)
+	if e.biased {
+		params = append(params, bias(e.router, MoERouter, whole(logits)))
 	}
+	params = append(params, e.routed(hidden)...)
 	if e.sharedWidth > 0 {
-		params = append(params, gatedMLP(e.shared, MoEShared, [3]string{}, hidden, sharded(e.sharedWidth, e.field))...)
+		params = append(params, e.mlp(e.shared, MoEShared, [3]string{}, hidden, sharded(e.sharedWidth, e.field))...)
 	}
 	if e.sharedGate != "" {
 		gate := linear(e.sharedGate, MoEShared, whole(1), whole(hidden))
 		gate.Linear = false
 		params = append(params, gate)
+	}
+	return params
+}
+
+// routed are the parameters of the routed experts.
+func (e experts) routed(hidden int) []Param {
+	if e.hidden > 0 {
+		hidden = e.hidden
+	}
+	params := e.mlp(e.prefix+".experts", MoEExperts, e.projections, hidden, sharded(e.width, e.field))
+	if e.biased {
+		for _, p := range params {
+			params = append(params, bias(strings.TrimSuffix(p.Name, ".weight"), MoEExperts, p.Rows))
+		}
+	}
+	for i := range params {
+		params[i].Experts = e.count
+	}
+	return params
+}
+
+// mlp are the projections of one expert, without the gate where experts have none.
+func (e experts) mlp(prefix string, part Part, names [3]string, hidden int, width Axis) []Param {
+	params := gatedMLP(prefix, part, names, hidden, width)
+	if e.ungated {
+		return params[1:]
 	}
 	return params
 }

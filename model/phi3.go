@@ -9,16 +9,13 @@ var phi3 = family{
 	architectures: []string{"Phi3ForCausalLM", "Phi3Model", "Phi3VForCausalLM"},
 	types:         []string{"phi3", "phi3_v"},
 	resolve: func(r *reader) *Model {
-		m := r.decoder(decoder{
+		return r.decoder(decoder{
 			gated:   true,
+			names:   fusedNames,
 			qkvBias: r.flag("attention_bias", false),
 			outBias: r.flag("attention_bias", false),
 			mlpBias: r.flag("mlp_bias", false),
 		})
-		for _, l := range distinct(m.Layers) {
-			rename(l.Params, fusedNames)
-		}
-		return m
 	},
 }
 
@@ -33,17 +30,4 @@ func rename(params []Param, names *strings.Replacer) {
 	for i := range params {
 		params[i].Name = names.Replace(params[i].Name)
 	}
-}
-
-// distinct are the layers that differ, each once, in order of first appearance.
-func distinct(layers []*Layer) []*Layer {
-	seen := map[*Layer]bool{}
-	var out []*Layer
-	for _, l := range layers {
-		if !seen[l] {
-			seen[l] = true
-			out = append(out, l)
-		}
-	}
-	return out
 }

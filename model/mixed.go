@@ -1,0 +1,70 @@
+package model
+
+import (
+	"slices"
+
+	"headcount/problem"
+)
+
+// layerKinds are what Transformers allows in layer_types, and mlp, which Nemotron-H has.
+var layerKinds = []string{
+	"full_attention", "sliding_attention", "chunked_attention", "window_attention", "indexed_attention",
+	"compressed_sparse_attention", "heavily_compressed_attention", "minimax_m3_sparse", "conv", "moe", "mlp",
+	"hybrid", "hybrid_sliding", "reference_sliding_attention", "linear_attention",
+}
+
+// oldLayerKinds are names in older files, which every class replaces (transformers
+// configuration_utils.py remap_legacy_layer_types).
+var oldLayerKinds = map[string]string{
+	"attention": "full_attention", "mamba": "linear_attention",
+	"deepseek_sparse_attention": "indexed_attention", "qwen_sparse_attention": "indexed_attention",
+}
+
+// layerTypes is what each layer is, from the file or as the class derives it; nil where
+// neither has such a list.
+func (r *reader) layerTypes(layers int) []string {
+	types := r.strings("layer_types", layers)
+	for i, name := range types {
+		if now, ok := oldLayerKinds[name]; ok {
+			name, types[i] = now, now
+		}
+		if !slices.Contains(layerKinds, name) {
+			r.fail(problem.BadValue, "layer_types", "%q of layer %d is not a kind of layer", name, i)
+			return nil
+		}
+	}
+	return types
+}
+
+// formByType gives layers of some types a form of their own; the others have attention. A
+// type that is neither is an error.
+func (r *reader) formByType(layers int, forms map[string]*form, attention ...string) func(layer int) *form {
+	types := r.layerTypes(layers)
+	if types == nil && r.err == nil {
+		r.fail(problem.MissingField, "layer_types", "missing, and %s does not derive it", r.className())
+	}
+	for i, name := range types {
+		if forms[name] == nil && !slices.Contains(attention, name) {
+			r.fail(problem.BadValue, "layer_types", "%q of layer %d is not a layer of %s", name, i, r.className())
+		}
+	}
+	return func(layer int) *form {
+		if layer >= len(types) {
+			return nil
+		}
+		return forms[types[layer]]
+	}
+}
+
+// distinct are the layers that differ, each once, in order of first appearance.
+func distinct(layers []*Layer) []*Layer {
+	seen := map[*Layer]bool{}
+	var out []*Layer
+	for _, l := range layers {
+		if !seen[l] {
+			seen[l] = true
+			out = append(out, l)
+		}
+	}
+	return out
+}

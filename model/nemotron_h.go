@@ -1,0 +1,66 @@
+package model
+
+import (
+	"slices"
+	"strings"
+)
+
+// nemotronH has one thing a layer: a Mamba-2 mixer, attention, an MLP or routed experts,
+// as its pattern says. Experts have no gate; in the larger models they work on a
+// projection of the hidden state (vllm nemotron_h.py).
+var nemotronH = family{
+	name:          "nemotron_h",
+	architectures: []string{"NemotronHForCausalLM", "NemotronHModel"},
+	types:         []string{"nemotron_h"},
+	resolve: func(r *reader) *Model {
+		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
+		m, e, width := r.nemotronMamba(), r.nemotronExperts(layers), r.count("intermediate_size")
+		biased, window := r.flag("mlp_bias", false), r.opt("sliding_window", 0)
+		if r.err != nil || !r.valid(m.State, "mamba_num_heads") {
+			return r.model()
+		}
+		model := r.decoder(decoder{
+			everyStage: true, untied: true, heads: h, norms: []string{"norm"}, names: nemotronNames, experts: e,
+			sparse: func(int) bool { return false },
+			form: r.formByType(layers, map[string]*form{
+				"linear_attention": {alone: true, caches: []Cache{m.cache()}, params: m.params("mixer", hidden)},
+				"full_attention":   {alone: true, caches: []Cache{h.cache(window)}, params: attentionParams("mixer", h, hidden, false, false)},
+				"mlp":              {alone: true, params: mlpParams("mixer", MLP, hidden, width, false, biased)},
+				"moe":              {alone: true, params: e.params(hidden)},
+			}),
+		})
+		return model
+	},
+}
+
+// nemotronNames are Nemotron-H's names for LLaMA's.
+var nemotronNames = strings.NewReplacer("model.embed_tokens", "backbone.embeddings", "model.norm", "backbone.norm_f")
+
+// nemotronMamba reads the Mamba-2 mixer.
+func (r *reader) nemotronMamba() mamba2 {
+	m := mamba2{
+		State: State{Mixer: Mamba2, Heads: r.size("mamba_num_heads"), HeadDim: r.size("mamba_head_dim"),
+			StateSize: r.size("ssm_state_size"), Groups: r.size("n_groups"), Kernel: r.kernel("conv_kernel")},
+		fields:    mamba2Fields{inner: "mamba_head_dim", heads: "mamba_num_heads", groups: "n_groups"},
+		projBias:  r.flag("use_bias", false),
+		convBias:  r.flag("use_conv_bias", true),
+		gatedNorm: true,
+	}
+	m.Inner = r.times("mamba_num_heads", m.Heads, m.HeadDim)
+	m.DType, _ = r.Text("mamba_ssm_cache_dtype")
+	return m
+}
+
+// nemotronExperts reads the routed experts of the layers that have them.
+func (r *reader) nemotronExperts(layers int) experts {
+	var e experts
+	if r.err != nil || !slices.Contains(r.layerTypes(layers), "moe") {
+		return e
+	}
+	e = r.experts("mixer", "n_routed_experts", "moe_intermediate_size")
+	e.ungated, e.scoreBias = true, "mixer.gate.e_score_correction_bias"
+	e.shared = "mixer.shared_experts"
+	e.sharedWidth = r.times("n_shared_experts", r.opt("n_shared_experts", 0), r.opt("moe_shared_expert_intermediate_size", 0))
+	e.hidden = r.opt("moe_latent_size", 0)
+	return e
+}
