@@ -1,8 +1,6 @@
 package attn
 
 import (
-	"math"
-
 	"headcount/problem"
 	"headcount/units"
 )
@@ -36,29 +34,27 @@ func (g Geometry) DecodeFLOP(tp int) (units.FLOP, error) {
 
 // Intensity returns the arithmetic intensity of decode attention on one rank of tp: the
 // operations of [Geometry.DecodeFLOP] for each byte of the cache that is read, with
-// bytesPerElem bytes an element (2 for bfloat16, 656./576 for fp8_ds_mla).
+// elements of b = elemBytes bytes:
 //
 //	MHA   2·g / b, g query heads per KV head of the rank
 //	MLA   2·h·(2r + d_rope) / (b·(r + d_rope)), h query heads of the rank
 //
 // In the MHA path tp divides both sides and cancels, until KV heads are replicated; in the
-// MLA path it divides the operations alone.
-func (g Geometry) Intensity(tp int, bytesPerElem float64) (units.Intensity, error) {
+// MLA path it divides the operations alone. For a cache that is not elements of one size,
+// such as fp8_ds_mla, divide DecodeFLOP by the bytes of its cell.
+func (g Geometry) Intensity(tp int, elemBytes int64) (units.Intensity, error) {
 	flop, err := g.DecodeFLOP(tp)
 	if err != nil {
 		return 0, err
 	}
-	elems, err := g.ElemsPerToken(tp)
+	cell, err := g.BytesPerToken(tp, elemBytes)
 	if err != nil {
 		return 0, err
 	}
-	if !(bytesPerElem > 0) || math.IsInf(bytesPerElem, 0) {
-		return 0, problem.New(problem.BadValue, "kv_cache_dtype", bytesPerElem, "not a size of an element in bytes")
-	}
-	if elems == 0 {
+	if cell <= 0 {
 		return 0, problem.New(problem.BadValue, "head_dim", g.KeyDim, "the layer caches nothing")
 	}
-	return units.Intensity(float64(flop) / (float64(elems) * bytesPerElem)), nil
+	return flop.Per(cell), nil
 }
 
 // CrossoverTP returns min(TP, KV heads) from which a cache that is sharded over KV heads

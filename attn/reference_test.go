@@ -109,13 +109,14 @@ func TestReferenceIntensity(t *testing.T) {
 	if fp8DSMLA != 656 {
 		t.Errorf("fp8_ds_mla is %d bytes a token and layer, want 656", fp8DSMLA)
 	}
-	if got, err := deepSeekV3.Intensity(1, fp8DSMLA/576.); err != nil || math.Abs(float64(got)-2*128*(2*512+64)/656.) > 1e-9 {
+	flop, err := deepSeekV3.DecodeFLOP(1)
+	if got := flop.Per(fp8DSMLA); err != nil || float64(got) != 2*128*(2*512+64)/656. {
 		t.Errorf("MLA in fp8_ds_mla: %v, %v", got, err)
 	}
 }
 
 func TestIntensityRefuses(t *testing.T) {
-	for _, b := range []float64{0, -2, math.NaN(), math.Inf(1)} {
+	for _, b := range []int64{0, -2, math.MaxInt64} {
 		if got, err := llama70B.Intensity(1, b); err == nil {
 			t.Errorf("Intensity with elements of %v bytes = %v, want an error", b, got)
 		}

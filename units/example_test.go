@@ -36,6 +36,17 @@ func ExampleIntensity_String() {
 	// Output: 295 FLOP/byte
 }
 
+func ExampleFLOP_Per() {
+	fmt.Println(units.FLOP(2 * 8 * (128 + 128)).Per(1 * (128 + 128) * 2)) // 8 query heads on a KV head, bf16
+	// Output: 8 FLOP/byte
+}
+
+func ExampleFLOPPerSec_Per() {
+	h100, bandwidth := units.FLOPPerSec(989.4e12), units.BytesPerSec(3.35e12)
+	fmt.Println(h100.Per(bandwidth))
+	// Output: 295 FLOP/byte
+}
+
 func ExampleDigits() {
 	fmt.Println(units.Digits(2.7088, 2), units.Digits(30.2222, 3), units.Digits(16384, 3))
 	// Output: 2.7 30.2 16384

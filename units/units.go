@@ -33,6 +33,13 @@ type FLOPPerSec float64
 // BytesPerSec is a bandwidth in bytes per second.
 type BytesPerSec float64
 
+// Per returns the intensity of f operations on b bytes. Without bytes it is not finite.
+func (f FLOP) Per(b Bytes) Intensity { return Intensity(float64(f) / float64(b)) }
+
+// Per returns the intensity at which a peak and a bandwidth take the same time: the ridge
+// point of a device that has both. Without a bandwidth it is not finite.
+func (r FLOPPerSec) Per(bw BytesPerSec) Intensity { return Intensity(float64(r) / float64(bw)) }
+
 // String prints the largest of B, KiB, MiB and GiB that leaves at least 1: one decimal
 // from 10 up, two below. A fraction that is exact loses its trailing zeros, so "2.5 GiB"
 // is exactly that and "51.0 GiB" is rounded.
