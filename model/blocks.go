@@ -29,6 +29,19 @@ func norm(name string, width int) Param {
 	return Param{Name: name + ".weight", Part: Norm, Rows: whole(width)}
 }
 
+// layerNorm is a norm with a bias.
+func layerNorm(name string, width int) []Param {
+	return []Param{norm(name, width), {Name: name + ".bias", Part: Norm, Rows: whole(width)}}
+}
+
+// everywhere puts parameters outside of layers on each pipeline stage.
+func everywhere(params ...Param) []Param {
+	for i := range params {
+		params[i].Stage = EveryStage
+	}
+	return params
+}
+
 // heads are the head counts and widths of one attention layer, whole model.
 type heads struct {
 	query, kv  int

@@ -22,9 +22,15 @@ var families = slices.Concat(dense, sparse, mixed)
 
 var (
 	// dense families: every layer alike, one MLP.
-	dense = []*family{&llama}
+	dense = []*family{
+		&llama, &qwen2, &qwen3, &qwen, &gemma, &internlm, &internlm2, &chatglm, &glm, &glm4, &cohere,
+		&gpt2, &gptBigCode, &gptJ, &gptNeoX, &bloom, &falcon, &opt, &phi, &starcoder2, &stablelm, &orion,
+		&olmo, &olmo2, &nemotron, &arcee, &apertus,
+	}
 	// sparse families: routed experts, or latents instead of KV heads.
-	sparse = []*family{&mixtral, &qwen2MoE, &qwen3MoE, &graniteMoE, &minimaxM2, &glm4MoE, &olmoe, &phiMoE, &deepSeek}
+	sparse = []*family{&mixtral, &qwen2MoE, &qwen3MoE, &graniteMoE, &minimaxM2, &glm4MoE, &olmoe, &phiMoE, &deepSeek,
+		&dbrx, &dots1, &solarOpen, &hyV3, &ernieMoE, &afmoe, &deepSeekSparse, &glm4MoELite, &axk1, &panguUltraMoE, &sarvamMLA,
+		&bailingMoE, &param2MoE, &step3, &longcatFlash, &exaoneMoE, &aria, &hunyuanMoE, &flexOlmo}
 	// mixed families: layers that differ in what they cache.
 	mixed = []*family{
 		&gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,

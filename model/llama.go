@@ -1,16 +1,23 @@
 package model
 
 // llama is the decoder that most open checkpoints share: RMS norm, rotary attention with
-// grouped KV heads, a gated MLP. Mistral, Yi and many fine-tunes are it under other names.
+// grouped KV heads, a gated MLP. Mistral, Yi, Granite, Solar and many others are it under
+// other names: they scale or rotate differently, which no size depends on (vllm llama.py,
+// granite.py, solar.py, ernie45.py, teleflm.py; transformers modeling_smollm3.py).
 var llama = family{
-	name:          "llama",
-	architectures: []string{"LlamaForCausalLM", "MistralForCausalLM", "LLaMAForCausalLM", "AquilaForCausalLM", "AquilaModel", "CwmForCausalLM", "InternLM3ForCausalLM", "TeleChat3ForCausalLM", "IQuestCoderForCausalLM", "XverseForCausalLM"},
-	types:         []string{"llama", "mistral", "ministral", "ministral3", "internlm3", "aquila"},
+	name: "llama",
+	architectures: []string{"LlamaForCausalLM", "LLaMAForCausalLM", "MistralForCausalLM", "Ministral3ForCausalLM",
+		"AquilaForCausalLM", "AquilaModel", "XverseForCausalLM", "InternLM3ForCausalLM", "TeleChat3ForCausalLM",
+		"TeleFLMForCausalLM", "IQuestCoderForCausalLM", "GraniteForCausalLM", "SolarForCausalLM", "SmolLM3ForCausalLM",
+		"Ernie4_5ForCausalLM", "YiForCausalLM"},
+	types: []string{"llama", "mistral", "ministral", "ministral3", "internlm3", "aquila", "xverse", "granite", "solar",
+		"smollm3", "ernie4_5", "teleflm", "Yi"},
 	resolve: func(r *reader) *Model {
+		bias := r.flag("attention_bias", false) || r.flag("bias", false)
 		return r.decoder(decoder{
 			gated:   true,
-			qkvBias: r.flag("attention_bias", r.flag("bias", false)),
-			outBias: r.flag("attention_bias", r.flag("bias", false)),
+			qkvBias: r.flag("qkv_bias", bias),
+			outBias: bias,
 			mlpBias: r.flag("mlp_bias", false),
 		})
 	},

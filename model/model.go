@@ -134,6 +134,12 @@ type Param struct {
 	DType   dtype.Type // set when the engine keeps it in another format than the model's
 	Linear  bool       // a projection that quantisation may pack; false for norms, biases, embeddings
 	Stage   Stage      // where pipeline parallelism puts it; only outside of layers
+
+	// OffPlan: the Transformers class's own tensor parallel plan leaves it whole. Only an
+	// engine that runs that class by its plan heeds it.
+	OffPlan bool
+
+	fused bool // a projection that such an engine fuses with its siblings and then shards
 }
 
 // A Split says what tensor parallelism does to an axis.

@@ -152,22 +152,5 @@ func (r *reader) model() *Model {
 		Config:       r.Config,
 		Provenance:   maps.Clone(r.provenance),
 	}
-	if r.towers() {
-		m.WeightsUnknown = "parameters of the towers beside the text model are not known from the config"
-	}
 	return m
-}
-
-// towers reports whether the checkpoint holds more than a text model: the text config is
-// nested in a wrapper's, or lies beside an encoder's.
-func (r *reader) towers() bool {
-	if _, nested := r.Nested(); nested {
-		return true
-	}
-	for _, key := range []string{"vision_config", "audio_config", "img_processor", "visual"} {
-		if r.Top().Object(key).Len() > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -1,122 +1,86 @@
 package weights_test
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"testing"
 
-	"headcount/checkpoint"
 	"headcount/dtype"
+	"headcount/internal/golden"
 	"headcount/internal/shared"
 	"headcount/layout"
 	"headcount/model"
 	"headcount/weights"
 )
 
-// TestGoldenWeights holds parameters and bytes against the engine's own, stage by stage.
-func TestGoldenWeights(t *testing.T) {
+// TestGolden holds parameters and bytes of every pipeline stage against the engine's own.
+// Of a quantised checkpoint it wants no number.
+func TestGolden(t *testing.T) {
 	dir := shared.Dir(t)
-	f, err := os.Open(filepath.Join(dir, "golden", "vllm.jsonl"))
+	score := golden.NewScore(t, "testdata/misses.txt")
+	for row, err := range golden.ReadVLLM(filepath.Join(dir, "golden", "vllm.jsonl")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(row.Weights) == 0 {
+			continue
+		}
+		kind := row.Resolved.TextModelType + "/" + row.Resolved.ModelClass
+		if !score.Wants(kind) {
+			continue
+		}
+		stages, err := build(dir, row)
+		if row.Resolved.Quant != nil {
+			if err == nil {
+				t.Errorf("%s: weights of a checkpoint quantised by %s: want an error", row.ID, *row.Resolved.Quant)
+			}
+			continue
+		}
+		score.Add(kind, row.ID, compare(stages, err, row.Weights))
+	}
+	score.Report("weights to the byte", true)
+}
+
+// build is what the row's engine builds of the row's config.
+func build(dir string, row *golden.VLLMRow) ([]weights.Stage, error) {
+	src, err := golden.Source(dir, row.File)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	defer f.Close()
-	only := os.Getenv("HEADCOUNT_TYPE") // for working on one family: a text model_type
-	type tallied struct{ right, wrong int }
-	score := map[string]*tallied{}
-	sc := bufio.NewScanner(f)
-	sc.Buffer(nil, 1<<26)
-	for sc.Scan() {
-		var row struct {
-			ID, File string
-			Layout   struct {
-				TP, PP, DCP int
-				EP          bool
-			}
-			Resolved struct {
-				TextModelType string   `json:"text_model_type"`
-				Class         string   `json:"model_class"`
-				DType         string   `json:"dtype"`
-				Quant         *string  `json:"quant"`
-				PPLayers      [][2]int `json:"pp_layers"`
-			}
-			Weights []struct {
-				Params, Bytes int64
-				BytesBy       map[string]int64 `json:"bytes_by"`
-			}
-		}
-		if err := json.Unmarshal(sc.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
-		if len(row.Weights) == 0 || row.Resolved.Quant != nil || only != "" && row.Resolved.TextModelType != only {
-			continue
-		}
-		key := row.Resolved.TextModelType + " " + row.Resolved.Class
-		if score[key] == nil {
-			score[key] = &tallied{}
-		}
-		miss := func(format string, args ...any) {
-			score[key].wrong++
-			if only != "" {
-				t.Logf("%s: %s", row.ID, fmt.Sprintf(format, args...))
-			}
-		}
-		data, err := os.ReadFile(filepath.Join(dir, "configs", row.File))
-		if err != nil {
-			t.Fatal(err)
-		}
-		object, _, err := checkpoint.Parse(data)
-		if err != nil {
-			miss("%v", err)
-			continue
-		}
-		m, err := model.Resolve(&checkpoint.Source{Name: row.File, Config: object})
-		if err != nil {
-			miss("%v", err)
-			continue
-		}
-		spans := []layout.Span{{End: len(m.Layers)}}
-		if row.Resolved.PPLayers != nil {
-			spans = nil
-			for _, s := range row.Resolved.PPLayers {
-				spans = append(spans, layout.Span{Start: s[0], End: s[1]})
-			}
-		}
-		if spans[len(spans)-1].End != len(m.Layers) {
-			miss("%d layers, want %d", len(m.Layers), spans[len(spans)-1].End)
-			continue
-		}
-		dt, _ := dtype.Parse(row.Resolved.DType)
-		got, err := weights.Stages(m, layout.Layout{TP: row.Layout.TP, PP: row.Layout.PP, EP: row.Layout.EP}, spans, dt)
-		if err != nil {
-			miss("%v", err)
-			continue
-		}
-		bad := ""
-		for i, want := range row.Weights {
-			if got[i].Parameters != want.Params || got[i].Bytes != want.Bytes {
-				bad = fmt.Sprintf("stage %d: %d parameters, %d bytes, want %d, %d (%v want %v)", i, got[i].Parameters, got[i].Bytes,
-					want.Params, want.Bytes, got[i].ByPart, want.BytesBy)
-				break
-			}
-		}
-		if bad != "" {
-			miss("%s", bad)
-			continue
-		}
-		score[key].right++
+	m, err := model.Resolve(src)
+	if err != nil {
+		return nil, err
 	}
-	var lines []string
-	right, wrong := 0, 0
-	for key, s := range score {
-		right, wrong = right+s.right, wrong+s.wrong
-		lines = append(lines, fmt.Sprintf("%4d of %4d  %s", s.right, s.right+s.wrong, key))
+	b := weights.Build{
+		Layout: layout.Layout{TP: row.Layout.TP, PP: row.Layout.PP, EP: row.Layout.EP},
+		Spans:  []layout.Span{{End: len(m.Layers)}},
+		ByPlan: strings.HasPrefix(row.Resolved.ModelClass, "Transformers"),
+		NoHead: strings.Contains(row.Resolved.ModelClass, "Embedding"),
 	}
-	sort.Strings(lines)
-	t.Logf("weights to the byte: %d of %d rows\n%s", right, right+wrong, strings.Join(lines, "\n"))
+	if row.Resolved.PPLayers != nil {
+		b.Spans = nil
+		for _, s := range row.Resolved.PPLayers {
+			b.Spans = append(b.Spans, layout.Span{Start: s[0], End: s[1]})
+		}
+	}
+	if end := b.Spans[len(b.Spans)-1].End; end != len(m.Layers) {
+		return nil, fmt.Errorf("%d layers, want %d", len(m.Layers), end)
+	}
+	b.DType, _ = dtype.Parse(row.Resolved.DType)
+	return weights.Stages(m, b)
+}
+
+// compare says where stages first differ from the engine's, "" if nowhere.
+func compare(stages []weights.Stage, err error, want []golden.VLLMWeights) string {
+	if err != nil {
+		return err.Error()
+	}
+	for i, w := range want {
+		if got := stages[i]; got.Parameters != w.Params || got.Bytes != w.Bytes {
+			return fmt.Sprintf("stage %d: %d parameters, %d bytes, want %d, %d\n\t%+v\n\t%v", i,
+				got.Parameters, got.Bytes, w.Params, w.Bytes, got.ByPart, w.BytesBy)
+		}
+	}
+	return ""
 }

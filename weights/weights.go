@@ -3,6 +3,9 @@
 package weights
 
 import (
+	"math"
+	"math/bits"
+
 	"headcount/dtype"
 	"headcount/layout"
 	"headcount/model"
@@ -13,37 +16,86 @@ import (
 // (vllm vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE; SGLang's is the same).
 const vocabPadding = 64
 
+// A Build is how an engine builds a model: over which ranks, and what it leaves out.
+type Build struct {
+	Layout layout.Layout
+	Spans  []layout.Span // layers of each pipeline stage
+	DType  dtype.Type    // the model's; parameters that have their own keep it
+
+	ByPlan bool // the engine runs Transformers' modules and shards what their plan names
+	NoHead bool // an embedding model: no language-model head
+}
+
 // A Stage is the parameters of tensor-parallel rank 0 of one pipeline stage.
 type Stage struct {
 	Parameters int64
 	Bytes      int64
-	ByPart     map[model.Part]int64 // bytes
+	ByPart     ByPart
 }
 
-// Stages sums the parameters of each pipeline stage. spans are the layers of each stage,
-// dt the model's dtype. The error is a [*problem.Error] with code not_divisible that
-// names the field whose dimension the tensor-parallel size does not divide, or not_known
-// when the parameters are not known from the config.
-func Stages(m *model.Model, l layout.Layout, spans []layout.Span, dt dtype.Type) ([]Stage, error) {
+// ByPart is a stage's weight bytes by what they are for.
+type ByPart struct {
+	Embedding  int64 `json:"embedding"`
+	LMHead     int64 `json:"lm_head"`
+	Attention  int64 `json:"attention"`
+	MLP        int64 `json:"mlp"`
+	MoEExperts int64 `json:"moe_experts"`
+	MoERouter  int64 `json:"moe_router"`
+	MoEShared  int64 `json:"moe_shared"`
+	Norm       int64 `json:"norm"`
+	Vision     int64 `json:"vision"`
+	Other      int64 `json:"other"`
+}
+
+// of is the account of a part.
+func (b *ByPart) of(p model.Part) *int64 {
+	switch p {
+	case model.Embedding:
+		return &b.Embedding
+	case model.Head:
+		return &b.LMHead
+	case model.Attention:
+		return &b.Attention
+	case model.MLP:
+		return &b.MLP
+	case model.MoEExperts:
+		return &b.MoEExperts
+	case model.MoERouter:
+		return &b.MoERouter
+	case model.MoEShared:
+		return &b.MoEShared
+	case model.Norm:
+		return &b.Norm
+	case model.Tower:
+		return &b.Vision
+	}
+	return &b.Other
+}
+
+// Stages sums the parameters of each pipeline stage. The error is a [*problem.Error]:
+// not_divisible names the field whose dimension the tensor-parallel size does not divide,
+// not_known says why the parameters are not known from the config.
+func Stages(m *model.Model, b Build) ([]Stage, error) {
 	if m.WeightsUnknown != "" {
 		return nil, problem.New(problem.NotKnown, "weights", nil, "%s", m.WeightsUnknown)
 	}
-	l = l.Normal()
-	stages := make([]Stage, len(spans))
-	for i, span := range spans {
-		t := tally{layout: l, dtype: dt, stage: &stages[i]}
-		t.stage.ByPart = map[model.Part]int64{}
+	b.Layout = b.Layout.Normal()
+	stages := make([]Stage, len(b.Spans))
+	for i, span := range b.Spans {
+		t := tally{build: &b, stage: &stages[i]}
 		for start := span.Start; start < span.End; {
 			end := start + 1
 			for end < span.End && m.Layers[end] == m.Layers[start] {
 				end++
 			}
-			t.add(m.Layers[start].Params, int64(end-start))
+			for j := range m.Layers[start].Params {
+				t.add(&m.Layers[start].Params[j], int64(end-start))
+			}
 			start = end
 		}
-		for _, p := range m.Outer {
-			if onStage(p.Stage, i, len(spans)) {
-				t.add([]model.Param{p}, 1)
+		for j := range m.Outer {
+			if p := &m.Outer[j]; onStage(p.Stage, i, len(b.Spans)) && !b.leavesOut(p) {
+				t.add(p, 1)
 			}
 		}
 		if t.err != nil {
@@ -51,6 +103,13 @@ func Stages(m *model.Model, l layout.Layout, spans []layout.Span, dt dtype.Type)
 		}
 	}
 	return stages, nil
+}
+
+// leavesOut reports whether an engine does not build a parameter outside of layers. The
+// bias of a head is made while loading where Transformers' modules are used (vllm
+// models/transformers/causal.py).
+func (b *Build) leavesOut(p *model.Param) bool {
+	return p.Part == model.Head && (b.NoHead || b.ByPlan && p.Cols.Size == 0)
 }
 
 // onStage reports whether a parameter outside of layers is built on stage i of n.
@@ -68,70 +127,97 @@ func onStage(s model.Stage, i, n int) bool {
 
 // A tally adds parameters to a stage and keeps the first error.
 type tally struct {
-	layout layout.Layout
-	dtype  dtype.Type
-	stage  *Stage
-	err    *problem.Error
+	build *Build
+	stage *Stage
+	err   *problem.Error
 }
 
-func (t *tally) add(params []model.Param, times int64) {
-	for _, p := range params {
-		elems := t.elements(p) * times
-		size := t.dtype
-		if p.DType != dtype.Unknown {
-			size = p.DType
-		}
-		t.stage.Parameters += elems
-		t.stage.Bytes += elems * size.Bytes()
-		t.stage.ByPart[p.Part] += elems * size.Bytes()
+// add counts a parameter that occurs so many times.
+func (t *tally) add(p *model.Param, times int64) {
+	size := t.build.DType
+	if p.DType != dtype.Unknown {
+		size = p.DType
 	}
+	elems := t.times(t.elements(p), times)
+	bytes := t.times(elems, size.Bytes())
+	t.stage.Parameters = t.plus(t.stage.Parameters, elems)
+	t.stage.Bytes = t.plus(t.stage.Bytes, bytes)
+	*t.stage.ByPart.of(p.Part) += bytes
 }
 
 // elements is what one rank holds of p.
-func (t *tally) elements(p model.Param) int64 {
-	rows, cols, copies := p.Rows, p.Cols, int64(1)
-	if p.Experts > 0 {
-		copies = int64(p.Experts)
-		if t.layout.EP {
-			ranks := int64(t.layout.TP * t.layout.DP)
-			copies = (copies + ranks - 1) / ranks // rank 0 is among those that get one more
-			rows.Split, cols.Split = model.Whole, model.Whole
-		}
+func (t *tally) elements(p *model.Param) int64 {
+	rows, cols, copies := p.Rows, p.Cols, int64(max(p.Experts, 1))
+	switch {
+	case p.OffPlan && t.build.ByPlan:
+		rows.Split, cols.Split = model.Whole, model.Whole
+	case p.Experts > 0 && t.build.Layout.EP:
+		ranks := int64(t.build.Layout.TP * t.build.Layout.DP)
+		copies = (copies + ranks - 1) / ranks // rank 0 is among those that get one more
+		rows.Split, cols.Split = model.Whole, model.Whole
 	}
-	n := t.axis(rows) * copies
+	n := t.times(t.axis(&rows), copies)
 	if cols.Size > 0 {
-		n *= t.axis(cols)
+		n = t.times(n, t.axis(&cols))
 	}
 	return n
 }
 
 // axis is the part of one dimension that a rank holds.
-func (t *tally) axis(a model.Axis) int64 {
-	tp, n := int64(t.layout.TP), int64(a.Size)
+func (t *tally) axis(a *model.Axis) int64 {
+	tp, n := int64(t.build.Layout.TP), int64(a.Size)
 	switch a.Split {
 	case model.Whole:
 		return n
 	case model.Heads:
-		heads := n / int64(a.Unit)
+		heads, unit := n/int64(a.Unit), int64(a.Unit)
 		if tp >= heads {
 			t.divide(a, tp, heads)
-			return int64(a.Unit)
+			return unit
 		}
-		return t.divide(a, heads, tp) * int64(a.Unit)
+		return t.divide(a, heads, tp) * unit
 	case model.Vocab:
 		n = (n + vocabPadding - 1) / vocabPadding * vocabPadding
+	case model.Sharded:
+		if unit := int64(a.Unit); unit > 0 { // whole heads to each rank
+			return t.divide(a, n/unit, tp) * unit
+		}
 	}
 	return t.divide(a, n, tp)
 }
 
 // divide is a/b, which must be whole.
-func (t *tally) divide(axis model.Axis, a, b int64) int64 {
+func (t *tally) divide(axis *model.Axis, a, b int64) int64 {
 	if a%b != 0 && t.err == nil {
 		size := axis.Size
 		if axis.Unit > 0 {
 			size /= axis.Unit
 		}
-		t.err = problem.New(problem.NotDivisible, axis.Field, size, "not divisible by tensor parallel size %d", t.layout.TP)
+		t.err = problem.New(problem.NotDivisible, axis.Field, size, "not divisible by tensor parallel size %d", t.build.Layout.TP)
 	}
 	return a / b
+}
+
+// times is a·b of two numbers that are not negative.
+func (t *tally) times(a, b int64) int64 {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	if high != 0 || low > math.MaxInt64 {
+		t.tooLarge()
+		return 0
+	}
+	return int64(low)
+}
+
+func (t *tally) plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		t.tooLarge()
+		return 0
+	}
+	return a + b
+}
+
+func (t *tally) tooLarge() {
+	if t.err == nil {
+		t.err = problem.New(problem.BadValue, "weights", nil, "more than 2^63 - 1 bytes: a size in the config is absurd")
+	}
 }

@@ -1,0 +1,109 @@
+package model
+
+import "strings"
+
+// gpt2 has a learned table of positions, layer norms and biases everywhere, and no gate;
+// n_inner defaults to four times the hidden size (vllm gpt2.py).
+var gpt2 = family{
+	name:          "gpt2",
+	architectures: []string{"GPT2LMHeadModel"},
+	types:         []string{"gpt2"},
+	resolve: func(r *reader) *Model {
+		d := r.gpt()
+		d.everyStage = true
+		return r.decoder(d)
+	},
+}
+
+// gptBigCode is GPT-2 with one KV head for all queries, unless multi_query is false. Its
+// class has no tensor parallel plan, so that vLLM shards its attention alone (transformers
+// modeling_gpt_bigcode.py).
+var gptBigCode = family{
+	name:          "gpt_bigcode",
+	architectures: []string{"GPTBigCodeForCausalLM", "GPTBigCodeLMHeadModel"},
+	types:         []string{"gpt_bigcode"},
+	resolve: func(r *reader) *Model {
+		d := r.gpt()
+		if r.flag("multi_query", true) {
+			d.heads.kv = 1
+			r.from("kv_heads", r.Where("multi_query"))
+		}
+		return r.decoder(d)
+	},
+}
+
+// gpt is what GPT-2 and GPTBigCode share.
+func (r *reader) gpt() decoder {
+	return decoder{
+		heads:        r.heads(),
+		qkvBias:      true,
+		outBias:      true,
+		mlpBias:      true,
+		normBias:     true,
+		norms:        []string{"ln_1", "ln_2"},
+		intermediate: r.gptInner(),
+		positions:    r.size("max_position_embeddings"),
+		names:        gptNames,
+	}
+}
+
+// gptInner is n_inner, four times the hidden size where it is null.
+func (r *reader) gptInner() int {
+	if n := r.opt("n_inner", 0); n > 0 {
+		return n
+	}
+	return 4 * r.size("hidden_size")
+}
+
+var gptNames = strings.NewReplacer(
+	"self_attn.q_proj", "attn.c_attn", "self_attn.k_proj", "attn.c_attn", "self_attn.v_proj", "attn.c_attn",
+	"self_attn.o_proj", "attn.c_proj", "up_proj", "c_fc", "down_proj", "c_proj", "model.embed_tokens", "transformer.wte",
+	"model.embed_positions", "transformer.wpe", "model.norm", "transformer.ln_f")
+
+// gptJ and CodeGen have one norm for attention and MLP side by side, and a bias on the
+// head but none around attention (vllm gpt_j.py; transformers modeling_codegen.py).
+var gptJ = family{
+	name:          "gptj",
+	architectures: []string{"GPTJForCausalLM", "CodeGenForCausalLM"},
+	types:         []string{"gptj", "codegen"},
+	resolve: func(r *reader) *Model {
+		return r.decoder(decoder{
+			mlpBias:      true,
+			normBias:     true,
+			headBias:     true,
+			norms:        []string{"ln_1"},
+			intermediate: r.gptInner(),
+			everyStage:   true,
+			names:        gptJNames,
+		})
+	},
+}
+
+var gptJNames = strings.NewReplacer(
+	"self_attn.q_proj", "attn.q_proj", "self_attn.k_proj", "attn.k_proj", "self_attn.v_proj", "attn.v_proj",
+	"self_attn.o_proj", "attn.out_proj", "up_proj", "fc_in", "down_proj", "fc_out", "model.embed_tokens", "transformer.wte",
+	"model.norm", "transformer.ln_f")
+
+// gptNeoX is Pythia's and the 20B model's decoder. vLLM serves it by Transformers' own
+// modules (transformers modeling_gpt_neox.py).
+var gptNeoX = family{
+	name:          "gpt_neox",
+	architectures: []string{"GPTNeoXForCausalLM"},
+	types:         []string{"gpt_neox"},
+	resolve: func(r *reader) *Model {
+		bias := r.flag("attention_bias", true)
+		return r.decoder(decoder{
+			qkvBias:  bias,
+			outBias:  bias,
+			mlpBias:  true,
+			normBias: true,
+			names:    gptNeoXNames,
+		})
+	},
+}
+
+var gptNeoXNames = strings.NewReplacer(
+	"self_attn.q_proj", "attention.query_key_value", "self_attn.k_proj", "attention.query_key_value",
+	"self_attn.v_proj", "attention.query_key_value", "self_attn.o_proj", "attention.dense",
+	"up_proj", "dense_h_to_4h", "down_proj", "dense_4h_to_h", "model.embed_tokens", "gpt_neox.embed_in",
+	"model.norm", "gpt_neox.final_layer_norm", "lm_head", "embed_out")

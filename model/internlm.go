@@ -1,0 +1,34 @@
+package model
+
+import "strings"
+
+// internlm is Llama-like with biases around attention (sglang serves none; vLLM did to 0.23).
+var internlm = family{
+	name:          "internlm",
+	architectures: []string{"InternLMForCausalLM"},
+	types:         []string{"internlm"},
+	resolve: func(r *reader) *Model {
+		bias := r.flag("bias", true)
+		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias})
+	},
+}
+
+// internlm2 keeps queries, keys and values in one tensor (vllm internlm2.py).
+var internlm2 = family{
+	name:          "internlm2",
+	architectures: []string{"InternLM2ForCausalLM"},
+	types:         []string{"internlm2"},
+	resolve: func(r *reader) *Model {
+		return r.decoder(decoder{
+			gated:      true,
+			norms:      []string{"attention_norm", "ffn_norm"},
+			everyStage: true,
+			names:      internlm2Names,
+		})
+	},
+}
+
+var internlm2Names = strings.NewReplacer(
+	"self_attn.q_proj", "attention.wqkv", "self_attn.k_proj", "attention.wqkv", "self_attn.v_proj", "attention.wqkv",
+	"self_attn.o_proj", "attention.wo", "mlp.gate_proj", "feed_forward.w1", "mlp.up_proj", "feed_forward.w3",
+	"mlp.down_proj", "feed_forward.w2", "model.embed_tokens", "model.tok_embeddings", "lm_head", "output")

@@ -1,0 +1,43 @@
+package model
+
+// nemotron is Nemotron-4 and Minitron: squared ReLU without a gate, layer norms (vllm
+// nemotron.py; Jais 2, transformers modeling_jais2.py, has the same sizes).
+var nemotron = family{
+	name:          "nemotron",
+	architectures: []string{"NemotronForCausalLM", "Jais2ForCausalLM"},
+	types:         []string{"nemotron", "jais2"},
+	resolve: func(r *reader) *Model {
+		bias := r.flag("attention_bias", false) || r.flag("bias", false)
+		return r.decoder(decoder{qkvBias: bias, outBias: bias, mlpBias: r.flag("mlp_bias", false), normBias: true})
+	},
+}
+
+// arcee is Llama-like but for a squared ReLU without a gate (transformers
+// modeling_arcee.py).
+var arcee = family{
+	name:          "arcee",
+	architectures: []string{"ArceeForCausalLM"},
+	types:         []string{"arcee"},
+	resolve: func(r *reader) *Model {
+		bias := r.flag("attention_bias", false)
+		return r.decoder(decoder{qkvBias: bias, outBias: bias, mlpBias: r.flag("mlp_bias", false)})
+	},
+}
+
+// apertus has an activation with parameters of its own, no gate, and norms of queries and
+// keys per head (vllm apertus.py).
+var apertus = family{
+	name:          "apertus",
+	architectures: []string{"ApertusForCausalLM"},
+	types:         []string{"apertus"},
+	resolve: func(r *reader) *Model {
+		bias := r.flag("attention_bias", false) || r.flag("bias", false)
+		return r.decoder(decoder{
+			qkvBias: r.flag("qkv_bias", bias),
+			outBias: bias,
+			mlpBias: r.flag("mlp_bias", false),
+			norms:   []string{"attention_layernorm", "feedforward_layernorm"},
+			qkNorm:  normPerHead,
+		})
+	},
+}

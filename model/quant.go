@@ -1,0 +1,49 @@
+package model
+
+import (
+	"strings"
+
+	"headcount/checkpoint"
+)
+
+// Quantization is how the checkpoint says its weights are stored: quant_method in lower
+// case, "" for unquantised or for a block that names none. The object is the block that
+// says so, nil without one.
+//
+// It is quantization_config of config.json, else hf_quant_config.json beside it, else
+// compression_config, else the text config's of either name; a block that ModelOpt wrote
+// names an algorithm instead of a method (vllm transformers_utils/config.py get_config,
+// model_arch_config_convertor.py get_quantization_config).
+func (c *Config) Quantization() (method string, block *checkpoint.Object) {
+	for _, o := range []*checkpoint.Object{
+		dict(c.top.object, "quantization_config"), c.hfQuant, dict(c.top.object, "compression_config"),
+		dict(c.text.object, "quantization_config"), dict(c.text.object, "compression_config"),
+	} {
+		if o != nil {
+			return quantMethod(o), o
+		}
+	}
+	return "", nil
+}
+
+func quantMethod(block *checkpoint.Object) string {
+	details := dict(block, "quantization")
+	_, legacy := details.Get("modelopt_quant_config")
+	if legacy || textOf(dict(block, "producer"), "name") == "modelopt" {
+		switch strings.ToUpper(textOf(details, "quant_algo")) {
+		case "FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO":
+			return "modelopt"
+		case "NVFP4":
+			return "modelopt_fp4"
+		case "MIXED_PRECISION":
+			return "modelopt_mixed"
+		}
+	}
+	return strings.ReplaceAll(strings.ToLower(textOf(block, "quant_method")), "compressed_tensors", "compressed-tensors")
+}
+
+// dict is the object at key, nil when there is none.
+func dict(o *checkpoint.Object, key string) *checkpoint.Object {
+	v, _ := o.Get(key)
+	return v.Dict()
+}

@@ -1,0 +1,85 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"headcount/dtype"
+)
+
+// taskSuffixes end an architecture's name and say what is on top of its decoder.
+var taskSuffixes = []string{"ForCausalLM", "LMHeadModel", "ForSequenceClassification", "ForTokenClassification",
+	"ForMaskedLM", "ForQuestionAnswering", "ForEmbedding", "TextModel", "Model"}
+
+// stem is the architecture without what its task adds: "Bloom" of BloomForCausalLM and of
+// BloomModel.
+func stem(arch string) string {
+	for _, suffix := range taskSuffixes {
+		if s, ok := strings.CutSuffix(arch, suffix); ok {
+			return s
+		}
+	}
+	return arch
+}
+
+// knows reports whether the family knows an architecture, also by another task's name.
+func (f *family) knows(arch string) bool {
+	if slices.Contains(f.architectures, arch) {
+		return true
+	}
+	s := stem(arch)
+	return s != arch && slices.ContainsFunc(f.architectures, func(a string) bool { return stem(a) == s })
+}
+
+// towerKeys are fields that only a config with more than a text model has.
+var towerKeys = []string{"vision_config", "audio_config", "visual", "vision_tower", "mm_vision_tower", "img_processor",
+	"speech_config", "encoder_config", "sound_config", "vit_config", "image_embd_layer", "embd_layer"}
+
+// finish adds to a resolved model what all families have in common: its task, and why its
+// parameters cannot be relied on.
+func (m *Model) finish(c *Config, f *family) {
+	for _, l := range distinct(m.Layers) {
+		c.text.class.tpPlan.mark(l.Params)
+	}
+	if strings.HasSuffix(m.Architecture, "ForSequenceClassification") {
+		m.classify(c)
+	}
+	if m.WeightsUnknown == "" {
+		m.WeightsUnknown = unknownWeights(c, f, m.Architecture)
+	}
+}
+
+// unknownWeights says why the text model's parameters are not the checkpoint's, "" when
+// they are.
+func unknownWeights(c *Config, f *family, arch string) string {
+	if method, block := c.Quantization(); block != nil && method != "" {
+		return "weights are quantised: " + method
+	}
+	for _, key := range towerKeys {
+		if v, ok := c.top.object.Get(key); ok && v.Any() != "null" {
+			return "parameters outside of the text model: " + key
+		}
+	}
+	if path, nested := c.Nested(); nested {
+		return "parameters outside of " + path
+	}
+	if arch != "" && !f.knows(arch) {
+		return "parameters of " + arch + " beyond its " + f.name + " decoder"
+	}
+	return ""
+}
+
+// classify puts a scoring layer in the place of the language-model head. Engines keep it
+// in float32 and on every pipeline stage (vllm adapters.py, as_seq_cls_model).
+func (m *Model) classify(c *Config) {
+	labels, ok := c.Int("num_labels")
+	if !ok {
+		labels = int64(c.Object("id2label").Len())
+	}
+	if labels <= 0 || labels > maxSize {
+		labels = 2
+	}
+	m.Outer = slices.DeleteFunc(m.Outer, func(p Param) bool { return p.Part == Head })
+	m.Outer = append(m.Outer, Param{Name: "score.weight", Part: Head, Rows: whole(int(labels)), Cols: whole(m.HiddenSize),
+		DType: dtype.Float32, Stage: EveryStage})
+}
