@@ -116,10 +116,15 @@ func (p *parser) document() Value {
 		return p.fail("not UTF-8")
 	}
 	v := p.value(0)
+	p.end()
+	return v
+}
+
+// end holds that nothing but space follows.
+func (p *parser) end() {
 	if p.space(); p.err == nil && p.pos < len(p.data) {
 		p.fail("text after the end")
 	}
-	return v
 }
 
 func (p *parser) space() {
@@ -201,14 +206,7 @@ func (p *parser) object(depth int) Value {
 	firstKey, firstValue := len(p.keys), len(p.values)
 	var index map[string]int32
 	for more := p.open('}'); more; more = p.more('}') {
-		if p.next() != '"' {
-			return p.unexpected("a key in double quotes")
-		}
-		key := p.text()
-		if p.next() != ':' {
-			return p.unexpected("a colon")
-		}
-		p.pos++
+		key := p.key()
 		known := len(p.duplicates)
 		v := p.value(depth)
 		p.within(known, key)
@@ -230,6 +228,21 @@ func (p *parser) object(depth int) Value {
 	o.index = index
 	p.keys, p.values = p.keys[:firstKey], p.values[:firstValue]
 	return Value{kind: Dict, node: o}
+}
+
+// key reads a key and its colon.
+func (p *parser) key() string {
+	if p.next() != '"' {
+		p.unexpected("a key in double quotes")
+		return ""
+	}
+	key := p.text()
+	if p.next() != ':' {
+		p.unexpected("a colon")
+		return ""
+	}
+	p.pos++
+	return key
 }
 
 // array reads an array; p.pos is at its bracket.

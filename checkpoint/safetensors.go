@@ -1,0 +1,451 @@
+package checkpoint
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"headcount/problem"
+)
+
+// A Tensor is one entry of a checkpoint's safetensors headers.
+type Tensor struct {
+	Name  string
+	DType string  // safetensors' name, "BF16"
+	Shape []int64 // outermost first; empty for a scalar
+	Bytes int64   // as stored: Σ shape · bits of DType / 8
+	File  string
+}
+
+// An Index is a checkpoint's model.safetensors.index.json.
+type Index struct {
+	File      string            // its own name
+	TotalSize int64             // bytes of all tensors by metadata.total_size, 0 where that is not given
+	WeightMap map[string]string // tensor → file in the same folder
+}
+
+// Limits on safetensors files from a stranger.
+const (
+	maxHeader   = 100_000_000 // bytes; the format's own limit (safetensors, MAX_HEADER_SIZE)
+	maxHeaders  = 400_000_000 // bytes over all files of a checkpoint
+	maxIndex    = 64 << 20    // bytes of an index
+	maxTensors  = 1 << 20     // of a checkpoint
+	maxRank     = 64          // dimensions of a tensor, PyTorch's own limit
+	lengthBytes = 8           // of the header's length, at the start of a file
+)
+
+// dtypes are safetensors' formats and the bits of one element.
+var dtypes = []struct {
+	name string
+	bits int64
+}{
+	{"BF16", 16}, {"F16", 16}, {"F32", 32}, {"F64", 64}, {"C64", 64},
+	{"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
+	{"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4},
+	{"I8", 8}, {"U8", 8}, {"I16", 16}, {"U16", 16}, {"I32", 32}, {"U32", 32}, {"I64", 64}, {"U64", 64}, {"BOOL", 8},
+}
+
+// ReadTensors reads the headers of a folder's safetensors files, in the order of the files'
+// names and of the data in each. The files are those of model.safetensors.index.json, else
+// model.safetensors, else the same of Mistral's consolidated.safetensors, else every
+// *.safetensors; none is no error. A file must be whole, as the format demands: tensors
+// follow each other without gap or overlap to the file's end, no name comes twice, and
+// the index and the headers agree.
+func ReadTensors(folder fs.FS) ([]Tensor, error) {
+	index, err := ReadIndex(folder)
+	if err != nil {
+		return nil, err
+	}
+	files, err := shards(folder, index)
+	if err != nil {
+		return nil, err
+	}
+	var tensors []Tensor
+	seen := map[string]string{} // tensor → file
+	budget := int64(maxHeaders)
+	for _, file := range files {
+		h := header{file: file, seen: seen, budget: &budget}
+		if err := h.read(folder); err != nil {
+			return nil, err
+		}
+		tensors = append(tensors, h.tensors...)
+	}
+	if index == nil {
+		return tensors, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(index.WeightMap)) {
+		if file := index.WeightMap[name]; seen[name] != file {
+			return nil, index.bad(name, file, "the file does not hold this tensor")
+		}
+	}
+	return tensors, nil
+}
+
+// ReadIndex reads a folder's safetensors index, Mistral's where there is no other, nil if
+// there is none. Its files may be missing. Every file is a plain name inside the folder.
+func ReadIndex(folder fs.FS) (*Index, error) {
+	for _, name := range []string{"model.safetensors.index.json", "consolidated.safetensors.index.json"} {
+		text, err := readIndex(folder, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		index := &Index{File: name, WeightMap: map[string]string{}}
+		if err := index.parse(text); err != nil {
+			return nil, err
+		}
+		return index, nil
+	}
+	return nil, nil
+}
+
+func readIndex(folder fs.FS, name string) (string, error) {
+	f, size, err := open(folder, name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if size > maxIndex {
+		return "", problem.New(problem.Unreadable, "", nil, "%s: %d bytes exceed the cap of %d", name, size, maxIndex)
+	}
+	return readN(f, name, size)
+}
+
+// readN reads the next n bytes of a file.
+func readN(f fs.File, name string, n int64) (string, error) {
+	var b strings.Builder
+	b.Grow(int(n))
+	if _, err := io.CopyN(&b, f, n); err != nil {
+		return "", unreadable(name, err)
+	}
+	return b.String(), nil
+}
+
+// Files are the names of the index's files, sorted.
+func (x *Index) Files() []string {
+	return slices.Compact(slices.Sorted(maps.Values(x.WeightMap)))
+}
+
+func (x *Index) parse(text string) error {
+	if err := foreign(text); err != nil {
+		return within(x.File, err)
+	}
+	p := parser{data: text}
+	for more := p.begin(); more; more = p.more('}') {
+		switch key := p.key(); key {
+		case "metadata":
+			total, _ := p.value(1).Dict().Get("total_size")
+			n, _ := total.Int()
+			x.TotalSize = max(0, n)
+		case "weight_map":
+			if err := x.parseWeightMap(&p); err != nil {
+				return err
+			}
+		default:
+			p.value(1)
+		}
+	}
+	if p.end(); p.err != nil {
+		return within(x.File, p.err)
+	}
+	if len(x.WeightMap) == 0 {
+		return within(x.File, problem.New(problem.MissingField, "weight_map", nil, "no tensors"))
+	}
+	return nil
+}
+
+func (x *Index) parseWeightMap(p *parser) error {
+	files := map[string]string{} // one string for each file, apart from the document
+	for more := p.begin(); more; more = p.more('}') {
+		tensor, name := p.key(), p.string()
+		if p.err != nil {
+			break
+		}
+		file, known := files[name]
+		if !known {
+			if name == "." || !fs.ValidPath(name) || strings.ContainsAny(name, `/\:`) {
+				return x.bad(tensor, name, "not a plain file name")
+			}
+			file = strings.Clone(name)
+			files[file] = file
+		}
+		if len(x.WeightMap) >= maxTensors {
+			p.fail("more than %d tensors", maxTensors)
+		}
+		x.WeightMap[strings.Clone(tensor)] = file
+	}
+	return nil
+}
+
+// bad is a problem with one entry of the weight map.
+func (x *Index) bad(tensor, file, what string) error {
+	return within(x.File, problem.New(problem.BadValue, "weight_map."+pathElement(tensor), pathElement(file), "%s", what))
+}
+
+// shards are the files that hold the folder's tensors. A file of the index is not asked
+// for here: opening it says so if it is missing.
+func shards(folder fs.FS, index *Index) ([]string, error) {
+	if index != nil {
+		return index.Files(), nil
+	}
+	for _, name := range []string{"model.safetensors", "consolidated.safetensors"} {
+		if _, err := fs.Stat(folder, name); err == nil {
+			return []string{name}, nil
+		}
+	}
+	entries, err := fs.ReadDir(folder, ".")
+	if err != nil {
+		return nil, unreadable(".", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".safetensors") {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// A header is one safetensors file's: eight bytes of length, little endian, then JSON:
+//
+//	{"__metadata__": {…}, "lm_head.weight": {"dtype": "BF16", "shape": [8, 4], "data_offsets": [0, 64]}, …}
+//
+// Offsets count from the end of the header.
+type header struct {
+	file    string
+	seen    map[string]string // tensors of this file and those before → their file
+	budget  *int64            // header bytes that may still be read
+	data    int64             // bytes of tensor data in the file
+	tensors []Tensor
+	begins  []int64 // data_offsets[0] of each tensor
+	dims    []int64 // slab of shapes
+
+	shape   [maxRank]int64 // of the tensor that is being read
+	offsets [2]int64
+}
+
+// bad is a problem with the whole file.
+func (h *header) bad(code problem.Code, field string, value any, format string, args ...any) error {
+	return within(pathElement(h.file), problem.New(code, field, value, format, args...))
+}
+
+// badTensor is a problem with one field of one tensor.
+func (h *header) badTensor(tensor, field string, value any, format string, args ...any) error {
+	p := problem.New(problem.BadValue, field, value, format, args...)
+	return within(pathElement(h.file)+": "+pathElement(tensor), p)
+}
+
+func (h *header) read(folder fs.FS) error {
+	text, err := h.text(folder)
+	if err != nil {
+		return err
+	}
+	p := parser{data: text}
+	if bad := firstInvalid(text); bad >= 0 {
+		p.pos = bad
+		p.fail("not UTF-8")
+	}
+	for more := p.begin(); more; more = p.more('}') {
+		name := p.key()
+		if name == "__metadata__" {
+			p.value(1)
+			continue
+		}
+		if err := h.tensor(&p, name); err != nil {
+			return err
+		}
+	}
+	if p.end(); p.err != nil {
+		return within(pathElement(h.file)+": header", p.err)
+	}
+	return h.checkData()
+}
+
+// text reads the header's JSON, and notes how much data follows it.
+func (h *header) text(folder fs.FS) (string, error) {
+	f, size, err := open(folder, h.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", h.bad(problem.Unreadable, "", nil, "the index names this file, and it is not there")
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var prefix [lengthBytes]byte
+	if _, err := io.ReadFull(f, prefix[:]); err != nil {
+		return "", h.bad(problem.Unreadable, "", nil, "%d bytes are no safetensors file", size)
+	}
+	n := binary.LittleEndian.Uint64(prefix[:])
+	switch {
+	case strings.HasPrefix(string(prefix[:]), "version "):
+		return "", h.bad(problem.Unreadable, "", nil, "a Git LFS pointer, not safetensors")
+	case n > maxHeader:
+		return "", h.bad(problem.BadValue, "header_size", n, "exceeds the cap of %d", maxHeader)
+	case int64(n) > size-lengthBytes:
+		return "", h.bad(problem.BadValue, "header_size", n, "past the end of the file at %d", size)
+	case int64(n) > *h.budget:
+		return "", h.bad(problem.BadValue, "header_size", n, "all headers together exceed the cap of %d", maxHeaders)
+	}
+	*h.budget -= int64(n)
+	h.data = size - lengthBytes - int64(n)
+	return readN(f, h.file, int64(n))
+}
+
+// tensor reads the description of one tensor.
+func (h *header) tensor(p *parser, name string) error {
+	if other, twice := h.seen[name]; twice {
+		return h.bad(problem.BadValue, pathElement(name), nil, "given twice, also in %s", pathElement(other))
+	}
+	if len(h.seen) >= maxTensors {
+		return h.bad(problem.BadValue, "", nil, "more than %d tensors", maxTensors)
+	}
+	var (
+		t              = Tensor{File: h.file}
+		field, dtype   string
+		shape, offsets []int64
+	)
+	for more := p.begin(); more; more = p.more('}') {
+		switch field = p.key(); field {
+		case "dtype":
+			dtype = p.string()
+		case "shape":
+			shape = p.sizes(h.shape[:0])
+			t.Shape = take(&h.dims, shape)
+		case "data_offsets":
+			offsets = p.sizes(h.offsets[:0])
+		default:
+			p.value(2)
+		}
+	}
+	if p.err != nil {
+		return h.badTensor(name, pathElement(field), nil, "%s", p.err.Message)
+	}
+	var bits int64
+	for _, d := range dtypes {
+		if d.name == dtype {
+			t.DType, bits = d.name, d.bits
+		}
+	}
+	switch {
+	case bits == 0:
+		return h.badTensor(name, "dtype", fmt.Sprintf("%q", dtype), "not a safetensors dtype")
+	case shape == nil:
+		return h.badTensor(name, "shape", nil, "not given")
+	case len(offsets) != 2:
+		return h.badTensor(name, "data_offsets", fmt.Sprint(offsets), "not a begin and an end")
+	}
+	elements, ok := product(t.Shape)
+	if !ok || elements > math.MaxInt64/bits || elements*bits%8 != 0 {
+		return h.badTensor(name, "shape", fmt.Sprint(t.Shape), "not a number of bytes of %s that fits 63 bits", t.DType)
+	}
+	t.Bytes = elements * bits / 8
+	switch begin, end := offsets[0], offsets[1]; {
+	case end < begin || end-begin != t.Bytes:
+		return h.badTensor(name, "data_offsets", fmt.Sprint(offsets), "not the %d bytes of %v %s", t.Bytes, t.Shape, t.DType)
+	case end > h.data:
+		return h.badTensor(name, "data_offsets", fmt.Sprint(offsets), "past the end of the file's %d bytes of data", h.data)
+	}
+	t.Name = strings.Clone(name)
+	h.seen[t.Name] = h.file
+	h.tensors = append(h.tensors, t)
+	h.begins = append(h.begins, offsets[0])
+	return nil
+}
+
+// checkData puts the tensors in the order of their data and holds that it has neither gap
+// nor overlap and ends where the file ends.
+func (h *header) checkData() error {
+	order := make([]int, len(h.tensors))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(h.begins[a], h.begins[b]), cmp.Compare(h.tensors[a].Bytes, h.tensors[b].Bytes))
+	})
+	sorted := make([]Tensor, 0, len(order))
+	end := int64(0)
+	for _, i := range order {
+		t, begin := h.tensors[i], h.begins[i]
+		if begin != end {
+			what := "a gap before it: data so far ends at %d"
+			if begin < end {
+				what = "overlaps " + pathElement(sorted[len(sorted)-1].Name) + ", which ends at %d"
+			}
+			return h.badTensor(t.Name, "data_offsets", fmt.Sprintf("[%d %d]", begin, begin+t.Bytes), what, end)
+		}
+		end += t.Bytes
+		sorted = append(sorted, t)
+	}
+	if end != h.data {
+		return h.bad(problem.Unreadable, "", nil, "holds %d bytes of data, its tensors only %d", h.data, end)
+	}
+	h.tensors = sorted
+	return nil
+}
+
+// product multiplies sizes; ok is false when it does not fit.
+func product(sizes []int64) (n int64, ok bool) {
+	n = 1
+	for _, size := range sizes {
+		if size != 0 && n > math.MaxInt64/size {
+			return 0, false
+		}
+		n *= size
+	}
+	return n, true
+}
+
+// begin enters an object whose members the caller reads: begin, then key and a value in
+// turn while more says so.
+func (p *parser) begin() bool {
+	if p.next() != '{' {
+		p.unexpected("an object")
+		return false
+	}
+	return p.open('}')
+}
+
+// string reads a string where nothing else will do.
+func (p *parser) string() string {
+	if p.next() != '"' {
+		p.unexpected("a string")
+		return ""
+	}
+	return p.text()
+}
+
+// sizes appends a list of whole numbers that are not negative, as many as dst has room for.
+func (p *parser) sizes(dst []int64) []int64 {
+	if p.next() != '[' {
+		p.unexpected("a list")
+		return dst
+	}
+	for more := p.open(']'); more; more = p.more(']') {
+		if c := p.next(); c < '0' || c > '9' {
+			p.unexpected("a whole number that is not negative")
+			break
+		}
+		if len(dst) == cap(dst) {
+			p.fail("more than %d numbers", cap(dst))
+			break
+		}
+		start := p.pos
+		v := p.number()
+		if v.kind != Int {
+			p.pos = start
+			p.fail("a number that is not whole or exceeds 63 bits")
+			break
+		}
+		dst = append(dst, int64(v.bits))
+	}
+	return dst
+}
