@@ -2,7 +2,6 @@ package model
 
 import (
 	"math"
-	"strings"
 
 	"headcount/problem"
 )
@@ -26,14 +25,11 @@ var falconH1 = family{
 			params: append(attentionParams("self_attn", h, hidden, false, false), m.params("mamba", hidden)...),
 		}
 		return r.decoder(decoder{
-			gated: true, heads: h, norms: []string{"input_layernorm", "pre_ff_layernorm"}, names: falconH1Names,
+			gated: true, heads: h, norms: []string{"input_layernorm", "pre_ff_layernorm"}, names: jambaNames,
 			form: func(int) *form { return layer },
 		})
 	},
 }
-
-// falconH1Names are Falcon-H1's names for LLaMA's.
-var falconH1Names = strings.NewReplacer("mlp.", "feed_forward.", "model.norm", "model.final_layernorm")
 
 // falconInner is the width of the mixer, as given or expanded from the hidden size.
 func (r *reader) falconInner(hidden int) int {

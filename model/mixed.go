@@ -2,6 +2,8 @@ package model
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"headcount/problem"
 )
@@ -68,3 +70,42 @@ func distinct(layers []*Layer) []*Layer {
 	}
 	return out
 }
+
+// formPerKind gives each layer the form of its entry of kinds, made by build once for each
+// distinct one.
+func formPerKind[K comparable](kinds []K, build func(K) *form) func(layer int) *form {
+	made := map[K]*form{}
+	return func(layer int) *form {
+		if layer >= len(kinds) {
+			return nil
+		}
+		k := kinds[layer]
+		if made[k] == nil {
+			made[k] = build(k)
+		}
+		return made[k]
+	}
+}
+
+// perLayer is key as a class gives it for one layer in per_layer_config, or def.
+func (r *reader) perLayer(layer int, key string, def int) int {
+	overrides, _ := r.Object("per_layer_config").Get(strconv.Itoa(layer))
+	v, ok := overrides.Dict().Get(key)
+	if !ok {
+		return def
+	}
+	n, ok := v.Int()
+	if !ok || n < 1 || n > maxSize {
+		r.fail(problem.BadValue, "per_layer_config", "%s of layer %d is not a positive whole number", key, layer)
+		return 1
+	}
+	return int(n)
+}
+
+// sinks is one learned logit a query head that draws attention to nothing.
+func sinks(name string, query int) Param {
+	return Param{Name: name, Part: Attention, Rows: queryHeads(query, 1)}
+}
+
+// feedForwardNames name the MLP as some checkpoints do.
+var feedForwardNames = strings.NewReplacer("mlp.", "feed_forward.")

@@ -1,0 +1,23 @@
+package model
+
+// gptOSS alternates sliding-window and full attention with sinks, and has routed experts
+// with biases in every layer (vllm gpt_oss.py, where the embedding too is on each stage).
+var gptOSS = family{
+	name:          "gpt_oss",
+	architectures: []string{"GptOssForCausalLM", "GptOssModel"},
+	types:         []string{"gpt_oss"},
+	resolve: func(r *reader) *Model {
+		h := r.heads()
+		e := r.experts("mlp", "num_local_experts", "intermediate_size")
+		e.router, e.biased = "mlp.router", true
+		return r.decoder(decoder{
+			heads:      h,
+			qkvBias:    true,
+			outBias:    true,
+			experts:    e,
+			untied:     true,
+			everyStage: true,
+			extra:      func(int) []Param { return []Param{sinks("self_attn.sinks", h.query)} },
+		})
+	},
+}

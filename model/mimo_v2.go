@@ -1,0 +1,98 @@
+package model
+
+import (
+	"headcount/dtype"
+	"headcount/problem"
+)
+
+// mimoV2 has five sliding layers to each full one, each kind with head counts and widths
+// of its own, values narrower than keys, and routed experts (vllm mimo_v2.py).
+var mimoV2 = family{
+	name: "mimo_v2",
+	architectures: []string{"MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2FlashModel", "MiMoV2Model",
+		"MiMoV2OmniForCausalLM"},
+	types: []string{"mimo_v2_flash", "mimo_v2", "mimo_v2_omni"},
+	resolve: func(r *reader) *Model {
+		layers, hidden, full := r.layers(), r.size("hidden_size"), r.heads()
+		full.value = r.opt("v_head_dim", full.key)
+		window := heads{query: r.opt("swa_num_attention_heads", full.query), kv: r.opt("swa_num_key_value_heads", full.kv),
+			key: r.opt("swa_head_dim", full.key)}
+		window.value = r.opt("swa_v_head_dim", window.key)
+		e := r.experts("mlp", "n_routed_experts", "moe_intermediate_size")
+		e.scoreBias, e.routerDType = "mlp.gate.e_score_correction_bias", dtype.Float32
+		if name, ok := r.Text("moe_router_dtype"); ok {
+			e.routerDType, _ = dtype.Parse(name)
+		}
+		biased, sunk := r.flag("attention_bias", false), r.flag("add_swa_attention_sink_bias", false)
+		width := r.mimoWindow()
+		if r.err != nil || !r.mimoHeads(window) {
+			return r.model()
+		}
+		return r.decoder(decoder{
+			gated: true, heads: full, untied: true, experts: e, sparse: r.mimoSparse(layers),
+			form: formPerKind(r.mimoSliding(layers), func(sliding bool) *form {
+				if !sliding {
+					return &form{caches: []Cache{full.cache(0)}, params: attentionParams("self_attn", full, hidden, biased, false)}
+				}
+				f := &form{caches: []Cache{window.cache(width)}, params: attentionParams("self_attn", window, hidden, biased, false)}
+				if sunk {
+					f.params = append(f.params, sinks("self_attn.attention_sink_bias", window.query))
+				}
+				return f
+			}),
+		})
+	},
+}
+
+// mimoWindow reads the window, whose name in the file is not the class's.
+func (r *reader) mimoWindow() int {
+	if n, ok := r.whole("sliding_window_size", 1); ok {
+		return n
+	}
+	return r.size("sliding_window")
+}
+
+// mimoHeads checks the head counts of sliding layers.
+func (r *reader) mimoHeads(h heads) bool {
+	switch {
+	case min(h.query, h.kv, h.key, h.value) < 1:
+		r.fail(problem.BadValue, "swa_num_attention_heads", "heads and head dims of sliding layers must be positive")
+	case h.query%h.kv != 0:
+		r.fail(problem.NotDivisible, "swa_num_attention_heads", "not a multiple of %d KV heads", h.kv)
+	}
+	return r.err == nil
+}
+
+// mimoSliding reads which layers are sliding: those with 1 in hybrid_layer_pattern.
+func (r *reader) mimoSliding(layers int) []bool {
+	sliding := make([]bool, layers)
+	if !r.Has("hybrid_layer_pattern") {
+		for i, name := range r.layerTypes(layers) {
+			sliding[i] = name == "sliding_attention"
+		}
+		return sliding
+	}
+	pattern := r.ints("hybrid_layer_pattern")
+	if len(pattern) < layers {
+		r.fail(problem.BadValue, "hybrid_layer_pattern", "%d entries for %d layers", len(pattern), layers)
+		return nil
+	}
+	for i := range sliding {
+		sliding[i] = pattern[i] == 1
+	}
+	return sliding
+}
+
+// mimoSparse returns which layers have experts: those whose entry of moe_layer_freq is not
+// 0. A single number means none.
+func (r *reader) mimoSparse(layers int) func(layer int) bool {
+	if _, isList := r.List("moe_layer_freq"); !isList {
+		return func(int) bool { return false }
+	}
+	freq := r.ints("moe_layer_freq")
+	if len(freq) < layers {
+		r.fail(problem.BadValue, "moe_layer_freq", "%d entries for %d layers", len(freq), layers)
+		return nil
+	}
+	return func(layer int) bool { return freq[layer] != 0 }
+}
