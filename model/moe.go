@@ -11,7 +11,7 @@ import (
 // beside them what every token passes through. Module names are inside the layer and the
 // checkpoint's own; a routed expert's number is left out: "mlp.experts.up_proj.weight".
 type experts struct {
-	prefix string // module that holds all of it
+	prefix string // module that holds all of it; "": the layer
 	count  int    // routed experts; 0: the model has none
 	width  int    // of one routed expert
 	field  string // config field of width
@@ -64,7 +64,7 @@ func (e experts) routed(hidden int) []Param {
 	if e.hidden > 0 {
 		hidden = e.hidden
 	}
-	params := e.mlp(e.prefix+".experts", MoEExperts, e.projections, hidden, sharded(e.width, e.field))
+	params := e.mlp(strings.TrimPrefix(e.prefix+".experts", "."), MoEExperts, e.projections, hidden, sharded(e.width, e.field))
 	if e.biased {
 		for _, p := range params {
 			params = append(params, bias(strings.TrimSuffix(p.Name, ".weight"), MoEExperts, p.Rows))

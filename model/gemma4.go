@@ -1,0 +1,96 @@
+package model
+
+import "slices"
+
+// gemma4 has sliding layers and full ones with wider heads; the last layers may read
+// earlier layers' caches, have an MLP twice as wide, and each layer an embedding of its
+// own. The sparse model has routed experts beside each layer's MLP (vllm gemma4.py;
+// gemma4_mm.py wraps it beside towers).
+var gemma4 = family{
+	name: "gemma4",
+	architectures: []string{"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4UnifiedForConditionalGeneration",
+		"Gemma4TextModel", "Gemma4Model", "DiffusionGemmaForBlockDiffusion"},
+	types: []string{"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "diffusion_gemma", "diffusion_gemma_text"},
+	resolve: func(r *reader) *Model {
+		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
+		kinds := r.gemma4Kinds(layers, h)
+		biased, e := r.flag("attention_bias", false), r.gemma4Experts()
+		perLayer := r.opt("hidden_size_per_layer_input", 0)
+		vocab := r.opt("vocab_size_per_layer_input", r.size("vocab_size"))
+		r.times("hidden_size_per_layer_input", perLayer, layers)
+		if r.err != nil {
+			return r.model()
+		}
+		d := decoder{
+			gated: true, heads: h, everyStage: true, norms: sandwich,
+			form: formPerKind(kinds, func(k gemmaKind) *form { return k.form(hidden, biased) }),
+			extra: func(int) []Param {
+				return append(e.params(hidden), gemma4PerLayer(perLayer, hidden)...)
+			},
+		}
+		m := r.decoder(d)
+		m.Experts = e.count
+		if perLayer > 0 {
+			m.Outer = append(m.Outer, everywhere(perLayerEmbedding(vocab, perLayer, hidden, layers)...)...)
+		}
+		return m
+	},
+}
+
+// gemma4Kinds reads what each layer is. Full layers have heads of their own, which the
+// class keeps apart for each layer.
+func (r *reader) gemma4Kinds(layers int, h heads) []gemmaKind {
+	own := layers - r.kvShared(layers)
+	windows, width := r.windows(layers), r.size("intermediate_size")
+	wide := r.flag("use_double_wide_mlp", false)
+	kinds := make([]gemmaKind, layers)
+	for i := range kinds {
+		k := gemmaKind{heads: h, window: windows[i], shared: i >= own, mlp: width}
+		k.key = r.perLayer(i, "head_dim", h.key)
+		k.value, k.kv = k.key, r.perLayer(i, "num_key_value_heads", h.kv)
+		if wide && k.shared && own > 0 {
+			k.mlp = 2 * width
+		}
+		kinds[i] = k
+	}
+	return kinds
+}
+
+// gemma4Experts are the routed experts beside an MLP: a router with scales, and three more
+// norms.
+type gemma4Experts struct{ experts }
+
+func (r *reader) gemma4Experts() gemma4Experts {
+	key := "moe_intermediate_size"
+	if !r.Has(key) && r.Has("expert_intermediate_size") {
+		key = "expert_intermediate_size"
+	}
+	e := gemma4Experts{r.experts("", "num_experts", key)}
+	e.router = "router.proj"
+	return e
+}
+
+func (e gemma4Experts) params(hidden int) []Param {
+	if e.count == 0 {
+		return nil
+	}
+	params := slices.Clone(e.experts.params(hidden))
+	for _, name := range []string{"post_feedforward_layernorm_1", "post_feedforward_layernorm_2", "pre_feedforward_layernorm_2"} {
+		params = append(params, norm(name, hidden))
+	}
+	return append(params,
+		Param{Name: "router.scale", Part: MoERouter, Rows: whole(hidden)},
+		Param{Name: "router.per_expert_scale", Part: MoERouter, Rows: whole(e.count)})
+}
+
+// gemma4PerLayer is what takes a layer's own embedding in, width elements wide.
+func gemma4PerLayer(width, hidden int) []Param {
+	if width == 0 {
+		return nil
+	}
+	return []Param{
+		linear("per_layer_input_gate", Other, whole(width), whole(hidden)),
+		linear("per_layer_projection", Other, whole(hidden), whole(width)),
+		norm("post_per_layer_input_norm", hidden),
+	}
+}
