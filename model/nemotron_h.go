@@ -19,17 +19,16 @@ var nemotronH = family{
 		if r.err != nil || !r.valid(m.State, "mamba_num_heads") {
 			return r.model()
 		}
-		model := r.decoder(decoder{
+		return r.decoder(decoder{
 			everyStage: true, untied: true, heads: h, norms: []string{"norm"}, names: nemotronNames, experts: e,
 			sparse: func(int) bool { return false },
 			form: r.formByType(layers, map[string]*form{
 				"linear_attention": {alone: true, caches: []Cache{m.cache()}, params: m.params("mixer", hidden)},
 				"full_attention":   {alone: true, caches: []Cache{h.cache(window)}, params: attentionParams("mixer", h, hidden, false, false)},
 				"mlp":              {alone: true, params: mlpParams("mixer", MLP, hidden, width, false, biased)},
-				"moe":              {alone: true, params: e.params(hidden)},
+				"moe":              {alone: true, params: append(e.params(hidden), latentExperts(e.hidden, hidden, biased)...)},
 			}),
 		})
-		return model
 	},
 }
 
@@ -63,4 +62,20 @@ func (r *reader) nemotronExperts(layers int) experts {
 	e.sharedWidth = r.times("n_shared_experts", r.opt("n_shared_experts", 0), r.opt("moe_shared_expert_intermediate_size", 0))
 	e.hidden = r.opt("moe_latent_size", 0)
 	return e
+}
+
+// latentExperts are the projections into the width that routed experts work in and out of
+// it; none when they work in the model's.
+func latentExperts(width, hidden int, biased bool) []Param {
+	if width == 0 {
+		return nil
+	}
+	params := []Param{
+		linear("mixer.fc1_latent_proj", Attention, whole(width), whole(hidden)), // on attention's bill by its name
+		linear("mixer.fc2_latent_proj", Attention, whole(hidden), whole(width)),
+	}
+	if biased {
+		params = append(params, bias("mixer.fc1_latent_proj", Attention, whole(width)), bias("mixer.fc2_latent_proj", Attention, whole(hidden)))
+	}
+	return params
 }
