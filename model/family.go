@@ -25,7 +25,8 @@ var (
 	dense = []*family{
 		&llama, &qwen2, &qwen3, &qwen, &gemma, &internlm, &internlm2, &chatglm, &glm, &glm4, &cohere,
 		&gpt2, &gptBigCode, &gptJ, &gptNeoX, &bloom, &falcon, &opt, &phi, &starcoder2, &stablelm, &orion,
-		&olmo, &olmo2, &nemotron, &arcee, &apertus,
+		&olmo, &olmo2, &nemotron, &arcee, &apertus, &seedOSS, &helium, &hunyuan, &exaone, &hyperclovax, &minicpm,
+		&minicpm3, &decilm, &nanochat, &baichuan, &mpt, &telechat2, &step1, &mimo, &pangu,
 	}
 	// sparse families: routed experts, or latents instead of KV heads.
 	sparse = []*family{&mixtral, &qwen2MoE, &qwen3MoE, &graniteMoE, &minimaxM2, &glm4MoE, &olmoe, &phiMoE, &deepSeek,

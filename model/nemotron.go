@@ -38,6 +38,15 @@ var apertus = family{
 			mlpBias: r.flag("mlp_bias", false),
 			norms:   []string{"attention_layernorm", "feedforward_layernorm"},
 			qkNorm:  normPerHead,
+			extra:   xielu,
 		})
 	},
+}
+
+// xielu are the two parameters of the activation.
+func xielu(int) []Param {
+	return []Param{
+		{Name: "mlp.act_fn.alpha_p", Part: MLP, Rows: whole(1)},
+		{Name: "mlp.act_fn.alpha_n", Part: MLP, Rows: whole(1)},
+	}
 }
