@@ -72,11 +72,13 @@ func (l latent) params(prefix string, hidden int) []Param {
 	} else {
 		params = append(params, linear(name("q_proj"), Attention, queryHeads(l.query, l.nope+l.rope), whole(hidden)))
 	}
-	return append(params,
+	params = append(params,
 		linear(name("kv_a_proj_with_mqa"), Attention, whole(l.rank+l.rope), whole(hidden)),
 		norm(name("kv_a_layernorm"), l.rank),
 		linear(name("kv_b_proj"), Attention, queryHeads(l.query, l.nope+l.value), whole(l.rank)),
 		linear(name("o_proj"), Attention, whole(hidden), queryHeads(l.query, l.value)))
+	fuse(params)
+	return params
 }
 
 // An indexer scores all earlier tokens for a sparse attention that then reads the best of

@@ -90,11 +90,13 @@ func gatedMLP(prefix string, part Part, names [3]string, hidden int, width Axis)
 	if names == [3]string{} {
 		names = [3]string{"gate_proj", "up_proj", "down_proj"}
 	}
-	return []Param{
+	params := []Param{
 		linear(prefix+"."+names[0], part, width, whole(hidden)),
 		linear(prefix+"."+names[1], part, width, whole(hidden)),
 		linear(prefix+"."+names[2], part, whole(hidden), width),
 	}
+	fuse(params)
+	return params
 }
 
 // mixtralProjections are the names of an expert's projections in Mixtral and its like.

@@ -1,0 +1,77 @@
+package model
+
+import "headcount/dtype"
+
+// glm4MoELite is GLM-4.7-Flash: latent attention with GLM-4's experts (vllm
+// glm4_moe_lite.py).
+var glm4MoELite = family{
+	name:          "glm4_moe_lite",
+	architectures: []string{"Glm4MoeLiteForCausalLM"},
+	types:         []string{"glm4_moe_lite"},
+	resolve: func(r *reader) *Model {
+		d, l := r.deepSeekDecoder(), r.latent()
+		d.latent = &l
+		d.experts.routerDType = dtype.Float32
+		d.experts.scoreBias = "mlp.gate.e_score_correction_bias"
+		return r.decoder(d)
+	},
+}
+
+// axk1 is DeepSeek-V3 with a third norm a layer, after the MLP (vllm AXK1.py).
+var axk1 = family{
+	name:          "axk1",
+	architectures: []string{"AXK1ForCausalLM"},
+	types:         []string{"axk1"},
+	resolve: func(r *reader) *Model {
+		d, l := r.deepSeekDecoder(), r.latent()
+		d.latent = &l
+		d.norms = []string{"input_layernorm", "post_attention_layernorm", "post_mlp_layernorm"}
+		if _, ok := r.Text("topk_method"); !ok {
+			d.experts.scoreBias = "mlp.gate.e_score_correction_bias"
+		}
+		if r.Has("mlp_layer_types") {
+			d.sparse = r.sparseByType(r.layers())
+		}
+		return r.decoder(d)
+	},
+}
+
+// panguUltraMoE is DeepSeek-V3 with norms on both sides of each half of a layer where
+// sandwich_norm says so (vllm openpangu.py).
+var panguUltraMoE = family{
+	name:          "pangu_ultra_moe",
+	architectures: []string{"PanguUltraMoEForCausalLM"},
+	types:         []string{"pangu_ultra_moe"},
+	resolve: func(r *reader) *Model {
+		d, l := r.deepSeekDecoder(), r.latent()
+		d.latent, d.untied = &l, false
+		d.mlpBias = r.flag("mlp_bias", false)
+		d.experts.scoreBias = ""
+		if r.flag("router_enable_expert_bias", false) {
+			d.experts.scoreBias = "mlp.gate.e_score_correction_bias"
+		}
+		if r.flag("sandwich_norm", false) {
+			d.norms = []string{"input_layernorm", "post_attention_layernorm", "pre_mlp_layernorm", "post_mlp_layernorm"}
+		}
+		return r.decoder(d)
+	},
+}
+
+// sarvamMLA is DeepSeek's attention, queries compressed or not, with Ling's experts (vllm
+// sarvam.py SarvamMLAForCausalLM).
+var sarvamMLA = family{
+	name:          "sarvam_mla",
+	architectures: []string{"SarvamMLAForCausalLM"},
+	types:         []string{"sarvam_mla"},
+	resolve: func(r *reader) *Model {
+		l := r.latent()
+		e := r.lingExperts("e_score_correction_bias", true, 1)
+		first, every := r.opt("first_k_dense_replace", 1), max(r.opt("moe_layer_freq", 1), 1)
+		return r.decoder(decoder{
+			gated:   true,
+			latent:  &l,
+			experts: e,
+			sparse:  func(layer int) bool { return layer >= first && (layer-first)%every == 0 },
+		})
+	},
+}

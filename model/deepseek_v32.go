@@ -1,0 +1,16 @@
+package model
+
+// deepSeekSparse are DeepSeek-V3.2 and GLM-5: DeepSeek-V3 whose attention reads only the
+// tokens that an indexer chose (vllm models/deepseek_v32). A layer with an indexer of its
+// own has a second cache, for the indexer's keys.
+var deepSeekSparse = family{
+	name:          "deepseek_v32",
+	architectures: []string{"DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM"},
+	types:         []string{"deepseek_v32", "glm_moe_dsa"},
+	resolve: func(r *reader) *Model {
+		d, l := r.deepSeekDecoder(), r.latent()
+		l.indexer = r.indexer()
+		d.latent, d.indexed = &l, r.indexed(r.layers())
+		return r.decoder(d)
+	},
+}

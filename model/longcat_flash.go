@@ -1,0 +1,52 @@
+package model
+
+import (
+	"fmt"
+
+	"headcount/dtype"
+)
+
+// longcatFlash has two latent attentions and two dense MLPs in each layer, and beside them
+// routed experts, some of which do nothing and have no weights (vllm longcat_flash.py).
+var longcatFlash = family{
+	name:          "longcat_flash",
+	architectures: []string{"LongcatFlashForCausalLM"},
+	types:         []string{"longcat_flash"},
+	resolve: func(r *reader) *Model {
+		l, e := r.latent(), r.experts("mlp", "n_routed_experts", "expert_ffn_hidden_size")
+		e.router, e.routerDType, e.scoreBias = "mlp.router.classifier", dtype.Float32, "mlp.router.e_score_correction_bias"
+		e.logits = e.count + r.opt("zero_expert_num", 0)
+		layers, hidden, vocab := r.longcatLayers(), r.size("hidden_size"), r.size("vocab_size")
+		width := r.size("ffn_hidden_size")
+		m := r.model()
+		if r.err != nil {
+			return m
+		}
+		m.HiddenSize, m.VocabSize, m.TiedEmbeddings = hidden, vocab, r.flag("tie_word_embeddings", false)
+		h := l.view()
+		m.QueryHeads, m.KVHeads, m.HeadDim, m.Experts = h.query, h.kv, h.key, e.count
+		params := e.params(hidden)
+		for i := range 2 {
+			params = append(params, l.params(fmt.Sprintf("self_attn.%d", i), hidden)...)
+			params = append(params, gatedMLP(fmt.Sprintf("mlps.%d", i), MLP, [3]string{}, hidden, sharded(width, "ffn_hidden_size"))...)
+			params = append(params,
+				norm(fmt.Sprintf("input_layernorm.%d", i), hidden),
+				norm(fmt.Sprintf("post_attention_layernorm.%d", i), hidden))
+		}
+		m.Layers = repeat(&Layer{Caches: []Cache{l.cache(), l.cache()}, Params: params}, layers)
+		m.Outer = decoder{vocab: vocab}.outer(r, hidden, false)
+		return m
+	},
+}
+
+// longcatLayers is num_layers; num_hidden_layers counts each of them twice, once for each
+// attention.
+func (r *reader) longcatLayers() int {
+	n := r.size("num_layers")
+	if n > maxLayers {
+		r.fail("bad_value", "num_layers", "more than %d layers", maxLayers)
+		return 0
+	}
+	r.from("layers", r.Where("num_layers"))
+	return n
+}

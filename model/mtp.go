@@ -1,0 +1,33 @@
+package model
+
+import "headcount/problem"
+
+// nextN reads how many MTP layers a checkpoint holds beside the decoder's.
+func (r *reader) nextN() int {
+	for _, key := range []string{"num_nextn_predict_layers", "num_mtp_layers"} {
+		if n, ok := r.whole(key, 0); ok {
+			if n > maxLayers {
+				r.fail(problem.BadValue, key, "more than %d layers", maxLayers)
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// draft are the checkpoint's MTP layers: each a decoder layer of the last kind behind a
+// projection of the last hidden state and the next token's embedding, both normalised, and
+// a norm before the head (DeepSeek-V3, arXiv 2412.19437, section 2.2; vllm deepseek_mtp.py).
+// Embedding and head are the model's own.
+func (d decoder) draft(hidden int) []*Layer {
+	if d.nextN == 0 {
+		return nil
+	}
+	k := layerKind{sparse: d.experts.count > 0, indexed: d.indexed != nil}
+	project := Param{Name: "eh_proj.weight", Part: Other, Rows: whole(hidden), Cols: whole(2 * hidden)}
+	return repeat(&Layer{
+		Caches: d.caches(k),
+		Params: append(d.params(k, hidden), project,
+			norm("enorm", hidden), norm("hnorm", hidden), norm("shared_head.norm", hidden)),
+	}, d.nextN)
+}
