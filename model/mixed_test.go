@@ -132,6 +132,9 @@ func describeCache(c model.Cache, tp, tokens int) string {
 		return fmt.Sprintf("%s %v", c.Kind, stateShapes(c.State, tp, tokens))
 	}
 	g := c.Attn
+	if c.Kind == model.Indexer { // a latent to vLLM, with a scale of 4 bytes to 128 elements
+		return fmt.Sprintf("%s 1 × (%d + 0) window 0", model.Latent, g.KeyDim+g.KeyDim/128*4)
+	}
 	return fmt.Sprintf("%s %d × (%d + %d) window %d", c.Kind, max(1, g.KVHeads/tp), g.KeyDim, g.ValueDim, c.Window)
 }
 
