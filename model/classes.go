@@ -6,64 +6,176 @@ import (
 	"sync"
 
 	"headcount/checkpoint"
+	"headcount/internal/formula"
 )
 
 // classesTable has a line for each model_type that Transformers or vLLM has a
-// configuration class for, sorted: model_type, a tab, a JSON object. tools/facts/classes.py
-// writes it from the installed packages (vLLM 0.33.0, Transformers 5.20).
+// configuration class for, sorted: model_type, a tab, a JSON object with
+//
+//	alias        other names of a field: attribute → the name under which the class keeps it
+//	default      fields and their defaults, null included
+//	sub_configs  nested configs: attribute → model_type of its class; "auto:" before it when
+//	             the nested model_type of the file decides and this is the default,
+//	             "optional:" before that when there may be none
+//	sub_init     what a nested config has when the file has none
+//	text_attr    the nested config that holds the text model
+//	derived      what the constructor computes, in order; package formula reads it. "super"
+//	             is where the file's other keys become attributes
+//	property     attributes computed when they are read
+//	rope         how rotary parameters are brought into one form, where that is special
+//	tp_plan      base_model_tp_plan, the layers that the Transformers backend can split;
+//	             "=llama" is the plan of another line
+//
+// A class that vLLM registers itself stands before Transformers' of the same model_type.
+// Classes without a model_type of their own, which only other classes nest, are under
+// their Python name. tools/facts/classes.py writes the table from the installed packages
+// (vLLM 0.33.0, Transformers 5.20).
 //
 //go:embed classes.tsv
 var classesTable string
 
 // A class is what Transformers' configuration class of one model_type adds to a file.
 type class struct {
-	alias      map[string]string  // attribute → the name under which the class keeps it
-	defaults   *checkpoint.Object // of the class's own fields, null included
-	subConfigs map[string]string  // attribute → model_type of the nested config, "" if only the file says
-	textAttr   string             // the nested config that holds the text model, "" if none
+	alias       map[string]string // attribute → the name under which the class keeps it
+	defaults    *checkpoint.Object
+	subConfigs  map[string]string // attribute → model_type of the nested config, "" if only the file says
+	auto        map[string]bool   // nested configs whose own model_type in the file decides
+	optional    map[string]bool   // nested configs that may be absent
+	subDefaults map[string]*checkpoint.Object
+	textAttr    string // the nested config that holds the text model, "" if none
 
 	// nullKVIsHeads: a num_key_value_heads that is null or absent becomes num_attention_heads.
 	nullKVIsHeads bool
+
+	derived  []*formula.Formula // nil where the file's other keys become attributes
+	property map[string]*formula.Formula
+	rope     ropeRule
+	tpPlan   tpPlan
+
+	// fieldFor are fields that set an attribute of another name: attribute → field. Of two
+	// that set one attribute, the later in the constructor's order counts.
+	fieldFor map[string]string
 }
 
-var classes sync.Map // model_type → class
+// noClass presents a file as it is.
+var noClass = &class{}
 
-// lookupClass returns the class of modelType, decoding only its line of the table. The
-// engines refuse a model_type without one: "does not recognize this architecture".
-func lookupClass(modelType string) (class, bool) {
+var classes sync.Map // model_type → *class
+
+// lookupClass returns the class of modelType, decoding only its line of the table. Without
+// one, ok is false and the class adds nothing.
+//
+// What an engine does with a model_type decides which files it reads at all
+// (transformers/models/auto/configuration_auto.py, AutoConfig.from_pretrained;
+// vllm/transformers_utils/config.py, HFConfigParser.parse), first hit wins:
+//
+//	vLLM's own registry has the model_type          read, auto_map is not looked at
+//	auto_map names an AutoConfig, --trust-remote-code   the repository's own code reads it
+//	auto_map names an AutoConfig, model_type unknown    refused: "contains custom code which
+//	                                                must be executed"
+//	no model_type                                   refused: "Unrecognized model in ..."; but
+//	                                                LongcatFlash(Ngram)ForCausalLM is longcat_flash,
+//	                                                and speculators_config makes it speculators
+//	model_type mistral with layer_types             read as ministral
+//	model_type unknown                              refused: "does not recognize this architecture"
+func lookupClass(modelType string) (*class, bool) {
 	if c, ok := classes.Load(modelType); ok {
-		return c.(class), true
+		return c.(*class), true
 	}
 	line, ok := tableLine(classesTable, modelType)
 	if !ok {
-		return class{}, false
+		return noClass, false
 	}
 	o, _, err := checkpoint.Parse([]byte(line))
 	if err != nil {
 		panic("model: classes.tsv: " + modelType + ": " + err.Error())
 	}
-	c := newClass(o)
+	c, err := newClass(o)
+	if err != nil {
+		panic("model: classes.tsv: " + modelType + ": " + err.Error())
+	}
 	classes.Store(modelType, c)
 	return c, true
 }
 
-func newClass(o *checkpoint.Object) class {
-	c := class{alias: texts(o, "alias"), subConfigs: texts(o, "sub_configs"), textAttr: textOf(o, "text_attr")}
-	for attr, kind := range c.subConfigs {
-		kind = strings.TrimPrefix(kind, "optional:")
-		c.subConfigs[attr] = strings.TrimPrefix(kind, "auto:")
+func newClass(o *checkpoint.Object) (*class, error) {
+	c := &class{
+		alias: texts(o, "alias"), subConfigs: texts(o, "sub_configs"), textAttr: textOf(o, "text_attr"),
+		defaults: dictOf(o, "default"), rope: newRopeRule(o),
 	}
-	v, _ := o.Get("default")
-	c.defaults = v.Dict()
-	v, _ = o.Get("null_kv_is_heads")
+	for attr, kind := range c.subConfigs {
+		kind, optional := strings.CutPrefix(kind, "optional:")
+		kind, auto := strings.CutPrefix(kind, "auto:")
+		c.subConfigs[attr] = kind
+		if optional {
+			put(&c.optional, attr, true)
+		}
+		if auto {
+			put(&c.auto, attr, true)
+		}
+	}
+	// The base class's old name, which every class has.
+	put(&c.alias, "rope_scaling", "rope_parameters")
+	for _, field := range c.defaults.Keys() {
+		if own, ok := c.alias[field]; ok {
+			put(&c.fieldFor, own, field)
+		} else if _, ok := c.fieldFor[field]; ok {
+			delete(c.fieldFor, field)
+		}
+	}
+	init := dictOf(o, "sub_init")
+	for _, attr := range init.Keys() {
+		put(&c.subDefaults, attr, dictOf(init, attr))
+	}
+	c.tpPlan = newTPPlan(planOf(o))
+	v, _ := o.Get("null_kv_is_heads")
 	c.nullKVIsHeads, _ = v.Bool()
-	return c
+
+	v, _ = o.Get("derived")
+	for _, line := range v.List() {
+		text, _ := line.Text()
+		if text == "super" {
+			c.derived = append(c.derived, nil)
+			continue
+		}
+		f, err := formula.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		c.derived = append(c.derived, f)
+	}
+	for attr, text := range texts(o, "property") {
+		f, err := formula.ParseExpr(text)
+		if err != nil {
+			return nil, err
+		}
+		put(&c.property, attr, f)
+	}
+	return c, nil
+}
+
+// planOf returns the line's plan, or that of the line it names.
+func planOf(o *checkpoint.Object) *checkpoint.Object {
+	if other, ok := strings.CutPrefix(textOf(o, "tp_plan"), "="); ok {
+		line, _ := tableLine(classesTable, other)
+		named, _, err := checkpoint.Parse([]byte(line))
+		if err != nil {
+			return nil
+		}
+		return dictOf(named, "tp_plan")
+	}
+	return dictOf(o, "tp_plan")
+}
+
+// isField reports whether the constructor has a parameter of that name.
+func (c *class) isField(name string) bool {
+	_, ok := c.defaults.Get(name)
+	return ok
 }
 
 // texts returns the object at key as a map of strings.
 func texts(o *checkpoint.Object, key string) map[string]string {
-	v, _ := o.Get(key)
-	dict := v.Dict()
+	dict := dictOf(o, key)
 	if dict.Len() == 0 {
 		return nil
 	}
@@ -72,6 +184,11 @@ func texts(o *checkpoint.Object, key string) map[string]string {
 		out[k] = textOf(dict, k)
 	}
 	return out
+}
+
+func dictOf(o *checkpoint.Object, key string) *checkpoint.Object {
+	v, _ := o.Get(key)
+	return v.Dict()
 }
 
 // tableLine finds the rest of the line that starts with key and a tab in a sorted table.

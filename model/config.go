@@ -18,10 +18,11 @@ type Config struct {
 
 // A view is one level of the file with its class.
 type view struct {
-	object *checkpoint.Object
-	class  class
-	known  bool // the class is Transformers' or an engine's own
-	kind   string
+	object     *checkpoint.Object
+	class      *class
+	known      bool // the class is Transformers' or an engine's own
+	kind       string
+	attributes *attributes
 }
 
 // textPaths are where a text config may be nested, first hit wins
@@ -45,11 +46,7 @@ func NewConfig(src *checkpoint.Source) *Config {
 		if object == nil || !looksLikeText(object, c.top, path) {
 			continue
 		}
-		kind := textOf(object, "model_type")
-		if kind == "" {
-			kind = c.top.class.subConfigs[path[0]]
-		}
-		c.text = newView(object, kind)
+		c.text = c.top.nested(path, object)
 		c.path = path[0]
 		for _, key := range path[1:] {
 			c.path += "." + key
@@ -71,7 +68,25 @@ func looksLikeText(o *checkpoint.Object, top view, path []string) bool {
 func newView(o *checkpoint.Object, kind string) view {
 	v := view{object: o, kind: kind}
 	v.class, v.known = lookupClass(kind)
+	v.attributes = construct(o, v.class)
 	return v
+}
+
+// nested presents the config at path, as the classes on the way to it construct it.
+func (v view) nested(path []string, o *checkpoint.Object) view {
+	kind := textOf(o, "model_type")
+	at := v.attributes
+	for _, key := range path {
+		if kind == "" {
+			kind = at.class.subConfigs[key]
+		}
+		if at = at.sub(key); at == nil {
+			return newView(o, kind)
+		}
+	}
+	text := view{object: o, kind: kind, class: at.class, attributes: at}
+	_, text.known = lookupClass(kind)
+	return text
 }
 
 func textOf(o *checkpoint.Object, key string) string {
@@ -80,22 +95,11 @@ func textOf(o *checkpoint.Object, key string) string {
 	return s
 }
 
-// get follows the class's name for key, then the file, then the class's default. Null in
-// the file is found as null; whether that means the default is the caller's to say.
+// get returns what the class holds at key: the file's value, what its constructor computes,
+// or its default. Null is found as null.
 func (v view) get(key string) (value checkpoint.Value, fromFile, ok bool) {
-	if value, ok = v.object.Get(key); ok {
-		return value, true, true
-	}
-	if other, renamed := v.class.alias[key]; renamed {
-		if value, ok = v.object.Get(other); ok {
-			return value, true, true
-		}
-		if value, ok = v.class.defaults.Get(other); ok {
-			return value, false, true
-		}
-	}
-	value, ok = v.class.defaults.Get(key)
-	return value, false, ok
+	value, from, ok := v.attributes.lookup(key)
+	return value, ok && from == "", ok
 }
 
 // Top returns the file's outer level.
@@ -167,21 +171,34 @@ func (c *Config) Object(key string) *checkpoint.Object {
 	return v.Dict()
 }
 
-// Where says where key's value comes from: its path in the file, or the class whose
-// default it is.
-func (c *Config) Where(key string) string {
-	_, fromFile, ok := c.text.get(key)
-	name := key
-	if other, renamed := c.text.class.alias[key]; renamed {
-		if _, asIs := c.text.object.Get(key); !asIs {
-			name = other
+// Sub returns the nested config at key as its class presents it, or its keys as they are
+// where no class is known; ok is false when there is none.
+func (c *Config) Sub(key string) (sub *Config, ok bool) {
+	at := c.text.attributes.sub(key)
+	if at == nil {
+		o := c.Object(key)
+		if o == nil {
+			return nil, false
 		}
+		v := newView(o, textOf(o, "model_type"))
+		return &Config{top: v, text: v}, true
 	}
+	v := view{object: at.file, class: at.class, kind: textOf(at.file, "model_type"), attributes: at}
+	return &Config{top: v, text: v}, true
+}
+
+// Where says where key's value comes from: its path in the file, the formula by which its
+// class computes it, or the class whose default it is.
+func (c *Config) Where(key string) string {
+	_, from, ok := c.text.attributes.lookup(key)
+	name := c.text.attributes.own(key)
 	switch {
 	case !ok:
 		return ""
-	case !fromFile:
+	case from == defaultOrigin:
 		return name + " (default of " + c.text.kind + ")"
+	case from != "":
+		return name + " (" + from + ")"
 	case c.path != "":
 		return c.path + "." + name
 	}

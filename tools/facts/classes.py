@@ -59,6 +59,9 @@ def fields_of(cls):
             if p.name == "self" or p.kind == p.VAR_KEYWORD:
                 continue
             out[p.name] = None if p.default is p.empty else p.default
+        parent = own_init.__mro__[1]
+        if parent not in PreTrainedConfig.__mro__:
+            out = fields_of(parent)[0] | out
         return out, True
     base = {f.name for f in dataclasses.fields(PreTrainedConfig)} - {"is_encoder_decoder"}
     for f in dataclasses.fields(cls):
@@ -96,6 +99,80 @@ def properties(cls, fields):
     return out, skipped
 
 
+def setters(cls, fields, out):
+    """Formulas of properties that set something when the file has them."""
+    lines = []
+    for c in reversed(cls.__mro__):
+        if c in PreTrainedConfig.__mro__:
+            continue
+        for k, v in c.__dict__.items():
+            if not isinstance(v, property) or v.fset is None or noise(k):
+                continue
+            t = formulas.Translator(cls, fields, PreTrainedConfig)
+            body = formulas.ast.parse(formulas.textwrap.dedent(inspect.getsource(v.fset))).body[0].body[-1:]
+            t.scope, t.params, t.frame = v.fset.__globals__, {"value"}, (c, k)
+            for st in body:
+                t.statement(st, "")
+            for line in t.out:
+                target, expr = line.split(" = ", 1)
+                expr = formulas.re.sub(r"\bvalue\b", f"given('{k}')", expr)
+                lines.append(f"{target} = {expr} if isgiven('{k}') else {target}")
+    return out + (["super"] if "super" not in out else []) + lines if lines else out
+
+
+# What a constructor computes in a way that formulas.py cannot follow, by model_type: for each
+# attribute the formula that stands in for it, before or after the base class's part.
+REST = "rest()"  # the file's keys that are no fields
+BEFORE = {
+    "qwen2_vl": {"text_config": REST}, "qwen2_5_vl": {"text_config": REST}, "paddleocr_vl": {"text_config": REST},
+    "hunyuan_vl": {"text_config": REST}, "glm5_next": {"text_config": REST}, "fuyu": {"text_config": REST},
+    "minimax_m2": {"given.partial_rotary_factor": "given('partial_rotary_factor', attr('rotary_dim', given('rotary_dim')) / head_dim) "
+                   "if attr('rotary_dim', given('rotary_dim')) is not None else given('partial_rotary_factor')"},
+    "gpt_neo": {"attention_layers": "repeated(attention_types)"},
+    "modernbert-decoder": {"layer_types": "['sliding_attention' if i % given('global_attn_every_n_layers', 3) else 'full_attention'"
+                           " for i in range(num_hidden_layers)]"},
+    "olmo_hybrid": {"layer_types": "['full_attention' if i % 4 == 3 or i == num_hidden_layers - 1 and num_hidden_layers < 4 "
+                    "else 'linear_attention' for i in range(num_hidden_layers)]"},
+    "smollm3": {"layer_types": "['full_attention' if i or not use_sliding_window or sliding_window is None else 'sliding_attention'"
+                " for i in no_rope_layers]"},
+    "ovis": {"text_config": "llm_config"},
+    "isaac": {"text_config": REST},
+    "deberta": {"pos_att_type": "split(pos_att_type, '|') if kind(pos_att_type) == 'str' else pos_att_type"},
+    "deberta-v2": {"pos_att_type": "split(pos_att_type, '|') if kind(pos_att_type) == 'str' else pos_att_type"},
+}
+AFTER = {
+    "step3p5": {
+        "rope_parameters": "dict([[t, {'rope_type': 'default', 'rope_theta': (_theta[position(layer_types, t)] if kind(_theta) == 'list' else _theta), "
+                           "**({'partial_rotary_factor': _partial[position(layer_types, t)]} if _partial else {}), "
+                           "**(_scaling if _scaling and t == 'full_attention' else {})}] for t in set(layer_types)])",
+    },
+}
+# Temporaries that these need, and attributes whose own formulas they replace.
+NEEDS = {"step3p5": ["_theta = take('rope_theta', 10000.0)", "_partial = take('partial_rotary_factors', None)",
+                     "_scaling = take('rope_scaling', None)"]}
+ALWAYS = {"minimax_m2", "gpt_neo", "ovis", "deberta", "deberta-v2", "step3p5"}
+SUB_CONFIGS = {"ovis": {"text_config": "auto:", "visual_tokenizer_config": "auto:"},
+               "inkling_mm_model": {"text_config": "inkling_model"},
+               "ultravox": {"text_config": "auto:llama", "audio_config": "auto:whisper"}}
+
+
+def by_hand(cls, out, translator):
+    mt = cls.model_type
+    before, after = BEFORE.get(mt, {}), AFTER.get(mt, {})
+    if mt in SUB_CONFIGS:
+        translator.sub_configs.update(SUB_CONFIGS[mt])
+    if not before and not after:
+        return out
+    sign = "=" if mt in ALWAYS else "?="
+    out = [line for line in out if line.split(" ")[0] not in {*before, *after}]
+    at = out.index("super") if "super" in out else len(out)
+    head, tail = out[:at], out[at + 1:]
+    consumed = {line.split("take(")[1].split(",")[0] for line in NEEDS.get(mt, [])}
+    head = [line for line in head if not any(f"take({key}" in line for key in consumed)]
+    return [*head, *(f"{k} {sign} {v}" for k, v in before.items()), *NEEDS.get(mt, []), "super",
+            *tail, *(f"{k} {sign} {v}" for k, v in after.items())]
+
+
 def key_of(cls, known):
     """The table's key of a config class: its model_type if that leads to it, else its name."""
     mt = getattr(cls, "model_type", "")
@@ -127,15 +204,16 @@ def describe(cls, known, report):
         ok, kw = jsonable(spec.init_kwargs)
         if ok and kw:
             init_kwargs[attr] = kw
+    by_hand(cls, [], t)
     for attr, sub in t.sub_configs.items():
         if attr not in subs:
             subs[attr] = sub if isinstance(sub, str) else key_of(sub, known)
 
     default = {}
     for k, v in fields.items():
-        if noise(k) or k in subs:
+        if noise(k):
             continue
-        ok, v = jsonable(v)
+        ok, v = jsonable(None if k in subs else v)
         if ok and not (k == "is_encoder_decoder" and v is False):
             default[k] = v
     # Plain class attributes that a reader could take for a field (is_causal and the like).
@@ -158,6 +236,7 @@ def describe(cls, known, report):
     elif len(text) > 1:
         entry["text_attr"] = ",".join(text)
 
+    out = by_hand(cls, setters(cls, fields, out), t)
     relevant = [line for line in out if not noise(line.split(" ")[0].removeprefix("given.")) or line.startswith("_c") or line.startswith("_")]
     relevant = prune(relevant)
     if relevant and relevant[-1] == "super":
@@ -199,19 +278,42 @@ def word(name, text):
     return formulas.re_word(name, text)
 
 
+# Classes that replace the base class's conversion of rotary parameters, by the model_type of
+# the class that does. Keys as in model/classrope.go.
+ROPE = {
+    "beam": {"none": True}, "gemma4_text": {"none": True, "layers_only": True}, "diffusion_gemma_text": {"none": True},
+    "embedding_gemma2_text": {"none": True}, "gemma4_unified_text": {"none": True}, "mellum": {"none": True},
+    "laguna": {"none": True, "layers_only": True}, "mimo_v2_flash": {"none": True}, "zaya": {"none": True},
+    "gemma3_text": {"layers": True, "local_key": "rope_local_base_freq"},
+    "gemma3n_text": {"layers": True, "local_key": "rope_local_base_freq"},
+    "t5gemma2_text": {"layers": True, "local_key": "rope_local_base_freq"},
+    "t5gemma2_decoder": {"layers": True, "local_key": "rope_local_base_freq"},
+    "modernbert": {"layers": True, "scale_both": True, "theta_key": "global_rope_theta", "local_key": "local_rope_theta"},
+    "modernbert-decoder": {"layers": True, "scale_both": True, "theta_key": "global_rope_theta", "local_key": "local_rope_theta"},
+    "olmo3": {"layers": True},
+    "gpt_neox": {"theta_key": "rotary_emb_base", "partial_key": "rotary_pct", "partial": 0.25},
+    "gpt_neox_japanese": {"theta_key": "rotary_emb_base", "partial_key": "rotary_pct", "partial": 1.0},
+    "phi3": {"partial": 1.0, "keep_partial": True, "as_longrope": True},
+    "phi4_multimodal": {"partial": 1.0, "keep_partial": True, "as_longrope": True},
+    "qwen2_vl_text": {"as_default": True}, "qwen2_5_vl_text": {"as_default": True},
+    "minimax_m2": {}, "hunyuan_vl_text": {}, "cohere_compass_text": {}, "neomme": {"none": True},
+}
+
+
 def rope_rule(cls, fields):
     """How the class brings rotary parameters into one form, as far as it departs from the base class."""
     if "rope_parameters" not in fields:
         return None
-    out = {}
+    owner = next(c for c in cls.__mro__ if "convert_rope_params_to_dict" in c.__dict__)
+    out = {} if owner.__name__ == "RotaryEmbeddingConfigMixin" else dict(ROPE[owner.model_type])
     theta = getattr(cls, "default_theta", None)
-    if theta not in (None, 10000.0):
+    if isinstance(theta, dict):
+        if out.get("layers"):
+            out["theta"], out["local"] = theta["global"], theta["local"]
+    elif theta not in (None, 10000.0):
         out["theta"] = theta
     if cls.default_rope_type != "default":
         out["type"] = cls.default_rope_type
-    owner = next(c for c in cls.__mro__ if "convert_rope_params_to_dict" in c.__dict__)
-    if owner.__name__ != "RotaryEmbeddingConfigMixin":
-        out["rule"] = owner.model_type
     return out or None
 
 
@@ -239,7 +341,7 @@ def main():
         t.run("__init__" if fields_of(cls)[1] else "__post_init__")
         refs = [s.config_class for s in (getattr(cls, "sub_configs_defaults", None) or {}).values()]
         for sub in [*refs, *t.sub_configs.values()]:
-            if inspect.isclass(sub) and issubclass(sub, PreTrainedConfig) and sub is not PreTrainedConfig:
+            if sub and inspect.isclass(sub) and issubclass(sub, PreTrainedConfig) and sub is not PreTrainedConfig:
                 k = key_of(sub, known)
                 if k not in table and k not in todo:
                     todo[k] = sub

@@ -80,9 +80,8 @@ class Translator:
 
     def emit(self, target, expr, guard):
         if guard:
-            if expr.startswith("__null__"):
-                return
-            line = f"{target} = {expr} if {guard} else {target}"
+            other = f"given({target[6:]!r})" if target.startswith("given.") else target
+            line = f"{target} = {expr} if {guard} else {other}"
         else:
             line = f"{target} = {expr}"
         self.out.append(line)
@@ -123,13 +122,17 @@ class Translator:
         raise Untranslatable(type(st).__name__)
 
     def loop(self, st, guard):
-        """A loop over a literal is unrolled; a loop that appends to an attribute is a comprehension."""
-        if isinstance(st.iter, (ast.List, ast.Tuple)) and isinstance(st.target, ast.Name):
-            for item in st.iter.elts:
-                for inner in st.body:
-                    self.statement(Substitute(st.target.id, item).visit(ast.parse(ast.unparse(inner)).body[0]), guard)
-            return
-        raise Untranslatable("loop")
+        """A loop over a literal is unrolled."""
+        rows = literal_rows(st.iter)
+        if rows is None:
+            raise Untranslatable("loop")
+        names = [t.id for t in (st.target.elts if isinstance(st.target, ast.Tuple) else [st.target])]
+        for row in rows:
+            for inner in st.body:
+                inner = ast.parse(ast.unparse(inner)).body[0]
+                for name, item in zip(names, row if len(names) > 1 else [row]):
+                    inner = Substitute(name, item).visit(inner)
+                self.statement(inner, guard)
 
     def branch(self, st, guard):
         body = [s for s in st.body if matters(s)]
@@ -212,7 +215,6 @@ class Translator:
                 if f is not None and not hasattr(f, "__wrapped__") and not f.__code__.co_filename.startswith("<"):
                     return self.body(c, name, guard)
                 if name == "__init__" and "__post_init__" in c.__dict__:
-                    self.out.append("super fields")
                     return self.body(c, "__post_init__", guard)
         self.out.append("super")
 
@@ -236,14 +238,24 @@ class Translator:
             if isinstance(key, ast.UnaryOp):
                 return self.emit(name, f"{self.expr(t.value)}[:-1] + [{v}]", guard)
             return self.emit(name, f"{{**{self.expr(t.value)}, {self.expr(key)}: {v}}}", guard)
-        if isinstance(t, (ast.Tuple, ast.List)):
-            raise Untranslatable("tuple target")
+        if isinstance(t, ast.Tuple):
+            if not isinstance(value, ast.Tuple) or len(t.elts) != len(value.elts):
+                raise Untranslatable("tuple target")
+            for one, v in zip(t.elts, value.elts):
+                self.assign(one, v, guard)
+            return
         name = self.target(t)
         if name.startswith("_") and not name.startswith("_c") and isinstance(t, ast.Attribute):
             if t.attr not in ("_sliding_window_pattern",):
                 raise Untranslatable("private attribute")
-        if isinstance(value, ast.Call):
-            sub = self.sub_config(value)
+        for call in (n for n in ast.walk(value) if isinstance(n, ast.Call)):
+            sub = self.sub_config(call)
+            if sub and isinstance(value, ast.Call) and call is not value:
+                continue
+            if sub and not isinstance(value, ast.Call):
+                attr = t.attr if isinstance(t, ast.Attribute) else t.id
+                self.sub_configs.setdefault(attr, sub)
+                return
             if sub:
                 attr = t.attr if isinstance(t, ast.Attribute) else t.id
                 self.sub_configs.setdefault(attr, sub)
@@ -415,6 +427,8 @@ class Translator:
             word = "take" if text.endswith("pop") else "given"
             rest = f", {self.expr(args[1])}" if len(args) > 1 else ""
             return f"{word}({literal(args[0])!r}{rest})"
+        if text == "getattr" and len(args) == 2 and isinstance(args[0], ast.Name) and args[0].id == "self":
+            return literal(args[1])
         if text == "getattr" and len(args) == 3:
             obj = args[0]
             if isinstance(obj, ast.Name) and obj.id == "self":
@@ -422,6 +436,8 @@ class Translator:
                 if key in self.fields:
                     return key
                 return f"attr({key!r}, {self.expr(args[2])})"
+            if isinstance(obj, ast.Attribute) and isinstance(obj.value, ast.Name) and obj.value.id == "self":
+                return f"nested({obj.attr!r}, {self.expr(args[1])}, {self.expr(args[2])})"
             return f"pick({self.expr(obj)}, {self.expr(args[1])}, {self.expr(args[2])})"
         if text == "hasattr":
             obj = args[0]
@@ -448,11 +464,24 @@ class Translator:
                 return self.expr(n.func.value)
         if isinstance(n.func, ast.Attribute) and n.func.attr == "split":
             return f"split({self.expr(n.func.value)}, {self.expr(args[0])})"
+        if isinstance(n.func, ast.Attribute) and n.func.attr == "strip" and ast.unparse(n.func).startswith("str("):
+            return f"({self.expr(n.func.value.args[0])} != '')"
+        if isinstance(n.func, ast.Attribute) and n.func.attr == "index":
+            return f"position({self.expr(n.func.value)}, {self.expr(args[0])})"
         if text == "copy.deepcopy":
             return self.expr(args[0])
         if text in ("self._pattern_to_list", "self._list_to_pattern"):
             return f"{'from_pattern' if 'to_list' in text else 'to_pattern'}({self.expr(args[0])})"
         raise Untranslatable("call " + text)
+
+
+def literal_rows(n):
+    """Elements of a literal that is iterated over; of a dict's items(), pairs."""
+    if isinstance(n, (ast.List, ast.Tuple)):
+        return [e.elts if isinstance(e, (ast.Tuple, ast.List)) else e for e in n.elts]
+    if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "items" and isinstance(n.func.value, ast.Dict):
+        return list(map(list, zip(n.func.value.keys, n.func.value.values)))
+    return None
 
 
 class Substitute(ast.NodeTransformer):

@@ -1,0 +1,258 @@
+package model
+
+import (
+	"headcount/checkpoint"
+	"headcount/internal/formula"
+	"headcount/problem"
+)
+
+// attributes are a file's fields as its class holds them once constructed: the file's
+// values, the class's defaults, and what the constructor computes from both.
+type attributes struct {
+	file  *checkpoint.Object
+	class *class
+
+	set    map[string]checkpoint.Value // computed, by the class's own names
+	from   map[string]string           // formula of each computed attribute
+	given  map[string]checkpoint.Value // keys that the constructor adds to the file's
+	taken  map[string]bool             // keys of the file that the constructor consumed
+	joined bool                        // the file's other keys have become attributes
+	nested map[string]*attributes
+	depth  int
+
+	err *problem.Error // of the first formula that has no value, as the constructor would raise
+}
+
+// maxNesting bounds nested configs, and properties that read each other.
+const maxNesting = 8
+
+// construct runs the constructor of class on file.
+func construct(file *checkpoint.Object, class *class) *attributes {
+	return constructAt(file, class, 0)
+}
+
+func constructAt(file *checkpoint.Object, class *class, depth int) *attributes {
+	a := &attributes{file: file, class: class, depth: depth}
+	for _, f := range class.derived {
+		if f == nil {
+			a.join()
+			continue
+		}
+		a.apply(f)
+	}
+	if !a.joined {
+		a.join()
+	}
+	return a
+}
+
+// apply evaluates one formula and sets its target.
+func (a *attributes) apply(f *formula.Formula) {
+	if f.IfNull {
+		if v, ok := a.target(f); ok && v.Kind() != checkpoint.Null {
+			return
+		}
+	}
+	v, ok, err := f.Eval(a)
+	if err != nil {
+		if a.err == nil {
+			a.err = problem.New(problem.BadValue, f.Target, nil, "%s: %v", f, err)
+		}
+		return
+	}
+	if !ok {
+		return
+	}
+	switch {
+	case f.Given:
+		put(&a.given, f.Target, v)
+	case f.Sub != "":
+		if sub := a.sub(f.Sub); sub != nil {
+			sub.store(f.Target, v, f.String())
+		}
+	default:
+		a.store(f.Target, v, f.String())
+	}
+}
+
+func (a *attributes) target(f *formula.Formula) (checkpoint.Value, bool) {
+	if f.Sub != "" {
+		return a.Sub(f.Sub, f.Target)
+	}
+	return a.Get(f.Target)
+}
+
+func put[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = v
+}
+
+// own is the name under which the class keeps an attribute.
+func (a *attributes) own(name string) string {
+	if other, ok := a.class.alias[name]; ok {
+		return other
+	}
+	return name
+}
+
+func (a *attributes) store(name string, v checkpoint.Value, formula string) {
+	name = a.own(name)
+	put(&a.set, name, v)
+	put(&a.from, name, formula)
+}
+
+// Get returns an attribute; it implements [formula.Env].
+func (a *attributes) Get(name string) (checkpoint.Value, bool) {
+	v, _, ok := a.lookup(name)
+	return v, ok
+}
+
+// defaultOrigin marks an attribute that is the class's default.
+const defaultOrigin = "default"
+
+// lookup returns an attribute and where it is from: "" for the file, a formula, or
+// defaultOrigin. Null is a value.
+func (a *attributes) lookup(name string) (v checkpoint.Value, from string, ok bool) {
+	name = a.own(name)
+	if v, ok = a.set[name]; ok {
+		return v, a.from[name], true
+	}
+	if p, isProperty := a.class.property[name]; isProperty && a.depth < maxNesting {
+		a.depth++
+		v, ok, err := p.Eval(a)
+		a.depth--
+		return v, p.String(), ok && err == nil
+	}
+	field := name
+	if other, ok := a.class.fieldFor[name]; ok {
+		field = other
+	}
+	if a.joined || a.class.isField(field) {
+		if v, ok = a.file.Get(field); ok && !a.taken[field] {
+			return v, "", true
+		}
+	}
+	v, ok = a.class.defaults.Get(field)
+	return v, defaultOrigin, ok
+}
+
+// Sub returns an attribute of a nested config, or a key of an attribute that is an object.
+func (a *attributes) Sub(name, attr string) (checkpoint.Value, bool) {
+	if sub := a.sub(name); sub != nil {
+		return sub.Get(attr)
+	}
+	v, _ := a.Get(name)
+	return v.Dict().Get(attr)
+}
+
+// Given returns a key of the file that is no field of the class.
+func (a *attributes) Given(key string) (checkpoint.Value, bool) {
+	if v, ok := a.given[key]; ok {
+		return v, true
+	}
+	if a.taken[key] || a.class.isField(key) {
+		return checkpoint.Value{}, false
+	}
+	return a.file.Get(key)
+}
+
+// Take is Given for the last time.
+func (a *attributes) Take(key string) (checkpoint.Value, bool) {
+	v, ok := a.Given(key)
+	if ok {
+		delete(a.given, key)
+		put(&a.taken, key, true)
+	}
+	return v, ok
+}
+
+// Rest returns the keys of the file that are no fields of the class, without those of the
+// base class.
+func (a *attributes) Rest() *checkpoint.Object {
+	var out *checkpoint.Object
+	for _, key := range a.file.Keys() {
+		if a.class.isField(key) || a.taken[key] || key == "model_type" || key == "architectures" || key == "transformers_version" {
+			continue
+		}
+		if out == nil {
+			out = checkpoint.NewObject()
+		}
+		v, _ := a.file.Get(key)
+		out.Set(key, v)
+	}
+	return out
+}
+
+// join makes attributes of the file's keys that are no fields, as the base class does: they
+// replace what was computed so far, and other names of a field replace the field.
+func (a *attributes) join() {
+	if a.joined {
+		return
+	}
+	a.joinRope()
+	a.joined = true
+	for _, key := range a.file.Keys() {
+		if !a.class.isField(key) && !a.taken[key] {
+			v, _ := a.file.Get(key)
+			a.overwrite(key, v)
+		}
+	}
+	for key, v := range a.given {
+		a.overwrite(key, v)
+	}
+	for _, key := range []string{"layer_types", "mtp_layer_types"} {
+		if v, from, ok := a.lookup(key); ok && v.Kind() == checkpoint.List {
+			if renamed := formula.Renamed(v); !sameList(renamed, v) {
+				a.store(key, renamed, from)
+			}
+		}
+	}
+}
+
+// overwrite makes a key that is no field an attribute, whatever was computed for it. A
+// property stays what it computes.
+func (a *attributes) overwrite(key string, v checkpoint.Value) {
+	name := a.own(key)
+	if _, isProperty := a.class.property[name]; isProperty {
+		return
+	}
+	_, computed := a.set[name]
+	_, field := a.class.fieldFor[name]
+	_, added := a.given[key]
+	if name != key || computed || field || added {
+		a.store(name, v, "")
+	}
+}
+
+func sameList(a, b checkpoint.Value) bool {
+	x, y := a.List(), b.List()
+	return len(x) == len(y) && (len(x) == 0 || &x[0] == &y[0])
+}
+
+// sub returns the nested config at name, constructed as the class would; nil when the class
+// knows of none there.
+func (a *attributes) sub(name string) *attributes {
+	if sub, ok := a.nested[name]; ok {
+		return sub
+	}
+	kind, known := a.class.subConfigs[name]
+	v, _, ok := a.lookup(name)
+	if !known || !ok && a.class.optional[name] || a.depth >= maxNesting {
+		return nil
+	}
+	file := v.Dict()
+	if file == nil {
+		if file = a.class.subDefaults[name]; file == nil {
+			file = checkpoint.NewObject()
+		}
+	}
+	if own := textOf(file, "model_type"); own != "" && a.class.auto[name] {
+		kind = own
+	}
+	class, _ := lookupClass(kind)
+	sub := constructAt(file, class, a.depth+1)
+	put(&a.nested, name, sub)
+	return sub
+}

@@ -1,0 +1,253 @@
+package model
+
+import (
+	"slices"
+
+	"headcount/checkpoint"
+)
+
+// A ropeRule is how a class brings the rotary parameters of a file, old or new, into one
+// attribute rope_parameters: a dict, or a dict a layer type
+// (transformers/modeling_rope_utils.py, RotaryEmbeddingConfigMixin.convert_rope_params_to_dict
+// and what classes put in its place).
+type ropeRule struct {
+	none       bool             // left as the file has it, or as the constructor made it
+	layersOnly bool             // none: beside dicts of layer types nothing else is kept
+	keepPart   bool             // partial_rotary_factor stays an attribute of its own
+	layers     bool             // one dict for full, one for sliding attention, always
+	scaleBoth  bool             // layers: rope_scaling is for both, not for full attention alone
+	asLongrope bool             // "su" and "yarn" are old names of longrope
+	asDefault  bool             // "mrope" is an old name of default
+	kind       string           // rope_type that stands for "default"
+	theta      checkpoint.Value // default; layers: of full attention
+	local      checkpoint.Value // layers: default of sliding attention
+	thetaKey   string           // the file's name for it
+	localKey   string
+	partialKey string
+	partial    checkpoint.Value // default of partial_rotary_factor, null for none
+}
+
+func newRopeRule(o *checkpoint.Object) ropeRule {
+	rope := dictOf(o, "rope")
+	value := func(key string, missing checkpoint.Value) checkpoint.Value {
+		if v, ok := rope.Get(key); ok {
+			return v
+		}
+		return missing
+	}
+	name := func(key, missing string) string {
+		if s := textOf(rope, key); s != "" {
+			return s
+		}
+		return missing
+	}
+	is := func(key string) bool { b, _ := value(key, checkpoint.Value{}).Bool(); return b }
+	r := ropeRule{
+		none: is("none"), layersOnly: is("layers_only"), keepPart: is("keep_partial"), layers: is("layers"), scaleBoth: is("scale_both"),
+		asLongrope: is("as_longrope"), asDefault: is("as_default"), kind: name("type", "default"),
+		theta:    value("theta", checkpoint.NewFloat(10000)),
+		thetaKey: name("theta_key", "rope_theta"), localKey: name("local_key", "rope_theta"),
+		partialKey: name("partial_key", "partial_rotary_factor"), partial: value("partial", checkpoint.Value{}),
+	}
+	r.local = value("local", r.theta)
+	return r
+}
+
+// scaledTypes are the rope types that need the length a model was trained with.
+var scaledTypes = []string{"llama3", "yarn", "longrope"}
+
+// joinRope sets rope_parameters and consumes the file's older names.
+func (a *attributes) joinRope() {
+	rule := a.class.rope
+	_, has := a.Get("rope_parameters")
+	if !has {
+		scaling, _ := a.Given("rope_scaling")
+		theta, _ := a.Given("rope_theta")
+		if scaling.Dict().Len() == 0 || theta.Kind() == checkpoint.Null {
+			return
+		}
+	}
+	if rule.none {
+		if rule.layersOnly {
+			a.keepLayers()
+		}
+		return
+	}
+	scaling, _ := a.Take("rope_scaling")
+	params, from, _ := a.lookup("rope_parameters")
+	if rule.layers {
+		a.layerRope(rule, scaling, params)
+		return
+	}
+	if scaling.Dict().Len() > 0 {
+		params, from = scaling, ""
+	}
+	theta := a.takeOr(rule.thetaKey, rule.theta)
+	read := a.takeOr
+	if rule.keepPart {
+		read = a.givenOr
+	}
+	partial := read(rule.partialKey, rule.partial)
+	dict := params.Dict()
+	nested := a.ropeLayers(dict)
+	if len(nested) == 0 {
+		a.storeRope(a.completed(dict, theta, partial, true), from)
+		return
+	}
+	out := checkpoint.NewObject()
+	for _, key := range dict.Keys() {
+		v, _ := dict.Get(key)
+		if slices.Contains(nested, key) && v.Kind() == checkpoint.Dict {
+			v = checkpoint.NewDict(a.completed(v.Dict(), theta, partial, false))
+		}
+		out.Set(key, v)
+	}
+	a.storeRope(out, from)
+}
+
+func (a *attributes) storeRope(o *checkpoint.Object, from string) {
+	a.store("rope_parameters", checkpoint.NewDict(o), from)
+}
+
+// takeOr consumes a key of the file, or reads it as an attribute, or returns missing.
+func (a *attributes) takeOr(key string, missing checkpoint.Value) checkpoint.Value {
+	if v, ok := a.Take(key); ok {
+		return v
+	}
+	if v, ok := a.Get(key); ok {
+		return v
+	}
+	return missing
+}
+
+func (a *attributes) givenOr(key string, missing checkpoint.Value) checkpoint.Value {
+	if v, ok := a.Given(key); ok {
+		return v
+	}
+	return missing
+}
+
+// keepLayers drops what stands beside the dicts of layer types, which vLLM takes for
+// parameters shared by all (vllm/transformers_utils/config.py,
+// _patch_hf_transformers_nested_rope_validation).
+func (a *attributes) keepLayers() {
+	params, from, _ := a.lookup("rope_parameters")
+	dict := params.Dict()
+	nested := a.ropeLayers(dict)
+	if len(nested) == 0 || len(nested) == dict.Len() {
+		return
+	}
+	out := checkpoint.NewObject()
+	for _, key := range nested {
+		v, _ := dict.Get(key)
+		out.Set(key, v)
+	}
+	a.storeRope(out, from)
+}
+
+// ropeLayers are the keys of dict that are layer types of this config.
+func (a *attributes) ropeLayers(dict *checkpoint.Object) []string {
+	types, _ := a.Get("layer_types")
+	var out []string
+	for _, key := range dict.Keys() {
+		if slices.ContainsFunc(types.List(), func(v checkpoint.Value) bool { s, _ := v.Text(); return s == key }) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// completed returns a copy of one set of rotary parameters with what it lacks.
+func (a *attributes) completed(dict *checkpoint.Object, theta, partial checkpoint.Value, flat bool) *checkpoint.Object {
+	rule := a.class.rope
+	out := checkpoint.NewObject()
+	for _, key := range dict.Keys() {
+		v, _ := dict.Get(key)
+		out.Set(key, v)
+	}
+	setDefault(out, "rope_theta", theta)
+	if partial.Kind() != checkpoint.Null {
+		setDefault(out, "partial_rotary_factor", partial)
+	}
+	kind := textOf(out, "type")
+	if rule.asDefault && (kind == "mrope" || textOf(out, "rope_type") == "mrope") {
+		out.Set("rope_type", checkpoint.NewText("default"))
+	}
+	if kind == "" {
+		kind = "default"
+	}
+	setDefault(out, "rope_type", checkpoint.NewText(kind))
+	kind = textOf(out, "rope_type")
+	if kind == "default" && rule.kind != "default" {
+		kind = rule.kind
+		out.Set("rope_type", checkpoint.NewText(kind))
+	}
+	if slices.Contains(scaledTypes, kind) {
+		a.setTrainedLength(out, flat)
+	}
+	if rule.asLongrope && (kind == "su" || kind == "yarn") {
+		out.Set("rope_type", checkpoint.NewText("longrope"))
+	}
+	return out
+}
+
+// setTrainedLength gives rotary parameters original_max_position_embeddings. A field of the
+// class stands above what the dict says; one that only the file has does not.
+func (a *attributes) setTrainedLength(out *checkpoint.Object, flat bool) {
+	const key = "original_max_position_embeddings"
+	if v, ok := a.Get(key); ok && flat {
+		out.Set(key, v)
+		return
+	}
+	if v, ok := a.Get("max_position_embeddings"); ok {
+		setDefault(out, key, v)
+	}
+}
+
+func setDefault(o *checkpoint.Object, key string, v checkpoint.Value) {
+	if _, ok := o.Get(key); !ok {
+		o.Set(key, v)
+	}
+}
+
+// layerRope sets a dict for full and one for sliding attention.
+func (a *attributes) layerRope(rule ropeRule, scaling, params checkpoint.Value) {
+	dict := params.Dict()
+	out := checkpoint.NewObject()
+	for _, key := range dict.Keys() {
+		v, _ := dict.Get(key)
+		out.Set(key, v)
+	}
+	for _, part := range []struct {
+		key, thetaKey string
+		theta         checkpoint.Value
+		scaled        bool
+	}{
+		{"full_attention", rule.thetaKey, rule.theta, true},
+		{"sliding_attention", rule.localKey, rule.local, rule.scaleBoth},
+	} {
+		one := checkpoint.NewObject()
+		inner := dictOf(dict, part.key)
+		for _, key := range inner.Keys() {
+			v, _ := inner.Get(key)
+			one.Set(key, v)
+		}
+		if inner == nil {
+			one.Set("rope_type", checkpoint.NewText("default"))
+		}
+		if part.scaled {
+			for _, key := range scaling.Dict().Keys() {
+				v, _ := scaling.Dict().Get(key)
+				one.Set(key, v)
+			}
+		}
+		theta := part.theta
+		if _, ok := one.Get("rope_theta"); !ok {
+			if v, ok := a.Take(part.thetaKey); ok {
+				theta = v
+			}
+		}
+		out.Set(part.key, checkpoint.NewDict(a.completed(one, theta, checkpoint.Value{}, false)))
+	}
+	a.storeRope(out, "")
+}
