@@ -36,7 +36,7 @@ var (
 	mixed = []*family{
 		&gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,
 		&mambaOnly, &mamba2Only, &jamba, &nemotronH, &graniteHybrid, &falconH1, &lfm2, &lfm2MoE, &qwen3Next, &qwen3_5,
-		&gptOSS, &laguna, &mimoV2, &llama4, &museGlimmer, &gemma3n, &gemma4,
+		&gptOSS, &laguna, &mimoV2, &llama4, &museGlimmer, &gemma3n, &gemma4, &kimiLinear,
 	}
 )
 

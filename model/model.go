@@ -157,6 +157,7 @@ type Axis struct {
 	Size  int
 	Split Split
 	Unit  int    // Heads: elements of one head
+	Least int    // Sharded: what each of several ranks holds at least, padded up to it; 0: no such rule
 	Field string // the config field it comes from, for a refusal that names it
 }
 

@@ -16,6 +16,7 @@ type experts struct {
 	width  int    // of one routed expert
 	field  string // config field of width
 	hidden int    // what routed experts take and give; 0: the model's width
+	least  int    // of width on each of several ranks; 0: no such rule
 
 	projections [3]string // gate, up and down of an expert; zero: gate_proj, up_proj, down_proj
 
@@ -30,6 +31,8 @@ type experts struct {
 	shared      string // module of the shared expert
 	sharedWidth int    // of it; 0: there is none
 	sharedGate  string // module of one row that weighs the shared expert; "": none
+
+	beside []Param // what else a sparse layer has in place of an MLP
 }
 
 // params are the parameters of the feed-forward of one layer.
@@ -56,7 +59,7 @@ func (e experts) params(hidden int) []Param {
 		gate.Linear = false
 		params = append(params, gate)
 	}
-	return params
+	return append(params, e.beside...)
 }
 
 // routed are the parameters of the routed experts.
@@ -64,7 +67,8 @@ func (e experts) routed(hidden int) []Param {
 	if e.hidden > 0 {
 		hidden = e.hidden
 	}
-	params := e.mlp(strings.TrimPrefix(e.prefix+".experts", "."), MoEExperts, e.projections, hidden, sharded(e.width, e.field))
+	width := Axis{Size: e.width, Split: Sharded, Least: e.least, Field: e.field}
+	params := e.mlp(strings.TrimPrefix(e.prefix+".experts", "."), MoEExperts, e.projections, hidden, width)
 	if e.biased {
 		for _, p := range params {
 			params = append(params, bias(strings.TrimSuffix(p.Name, ".weight"), MoEExperts, p.Rows))

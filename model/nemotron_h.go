@@ -26,7 +26,7 @@ var nemotronH = family{
 				"linear_attention": {alone: true, caches: []Cache{m.cache()}, params: m.params("mixer", hidden)},
 				"full_attention":   {alone: true, caches: []Cache{h.cache(window)}, params: attentionParams("mixer", h, hidden, false, false)},
 				"mlp":              {alone: true, params: mlpParams("mixer", MLP, hidden, width, false, biased)},
-				"moe":              {alone: true, params: append(e.params(hidden), latentExperts(e.hidden, hidden, biased)...)},
+				"moe":              {alone: true, params: e.params(hidden)},
 			}),
 		})
 	},
@@ -60,18 +60,17 @@ func (r *reader) nemotronExperts(layers int) experts {
 	e.ungated, e.scoreBias = true, "mixer.gate.e_score_correction_bias"
 	e.shared = "mixer.shared_experts"
 	e.sharedWidth = r.times("n_shared_experts", r.opt("n_shared_experts", 0), r.opt("moe_shared_expert_intermediate_size", 0))
-	e.hidden = r.opt("moe_latent_size", 0)
+	if e.hidden = r.opt("moe_latent_size", 0); e.hidden > 0 {
+		e.beside = latentExperts(e.hidden, r.size("hidden_size"), r.flag("mlp_bias", false))
+	}
 	return e
 }
 
 // latentExperts are the projections into the width that routed experts work in and out of
-// it; none when they work in the model's.
+// it. Their names put them on attention's bill.
 func latentExperts(width, hidden int, biased bool) []Param {
-	if width == 0 {
-		return nil
-	}
 	params := []Param{
-		linear("mixer.fc1_latent_proj", Attention, whole(width), whole(hidden)), // on attention's bill by its name
+		linear("mixer.fc1_latent_proj", Attention, whole(width), whole(hidden)),
 		linear("mixer.fc2_latent_proj", Attention, whole(hidden), whole(width)),
 	}
 	if biased {

@@ -179,6 +179,9 @@ func (t *tally) axis(a *model.Axis) int64 {
 	case model.Vocab:
 		n = (n + vocabPadding - 1) / vocabPadding * vocabPadding
 	case model.Sharded:
+		if least := int64(a.Least); tp > 1 && n/tp < least {
+			return least
+		}
 		if unit := int64(a.Unit); unit > 0 { // whole heads to each rank
 			return t.divide(a, n/unit, tp) * unit
 		}
