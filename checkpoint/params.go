@@ -139,6 +139,9 @@ func windows(c *Object) error {
 		}
 		types = append(types, NewText(kind))
 	}
+	if int(layers)%len(pattern) != 0 {
+		return problem.New(problem.BadValue, "n_layers", layers, "not divisible by the %d widths of sliding_window", len(pattern))
+	}
 	types = slices.Repeat(types, int(layers)/len(pattern))
 	c.Set("layer_types", NewList(types...))
 	c.Set("sliding_window", window)
