@@ -11,6 +11,7 @@ import (
 type attributes struct {
 	file  *checkpoint.Object
 	class *class
+	kind  string // model_type
 
 	set    map[string]checkpoint.Value // computed, by the class's own names
 	from   map[string]string           // formula of each computed attribute
@@ -26,13 +27,13 @@ type attributes struct {
 // maxNesting bounds nested configs, and properties that read each other.
 const maxNesting = 8
 
-// construct runs the constructor of class on file.
-func construct(file *checkpoint.Object, class *class) *attributes {
-	return constructAt(file, class, 0)
+// construct runs the constructor of class, which is that of kind, on file.
+func construct(file *checkpoint.Object, class *class, kind string) *attributes {
+	return constructAt(file, class, kind, 0)
 }
 
-func constructAt(file *checkpoint.Object, class *class, depth int) *attributes {
-	a := &attributes{file: file, class: class, depth: depth}
+func constructAt(file *checkpoint.Object, class *class, kind string, depth int) *attributes {
+	a := &attributes{file: file, class: class, kind: kind, depth: depth}
 	for _, f := range class.derived {
 		if f == nil {
 			a.join()
@@ -248,11 +249,18 @@ func (a *attributes) sub(name string) *attributes {
 			file = checkpoint.NewObject()
 		}
 	}
-	if own := textOf(file, "model_type"); own != "" && a.class.auto[name] {
+	own := textOf(file, "model_type")
+	if own != "" && a.class.auto[name] {
 		kind = own
 	}
 	class, _ := lookupClass(kind)
-	sub := constructAt(file, class, a.depth+1)
+	switch {
+	case own != "":
+		kind = own
+	case class.modelType != "":
+		kind = class.modelType
+	}
+	sub := constructAt(file, class, kind, a.depth+1)
 	put(&a.nested, name, sub)
 	return sub
 }

@@ -12,6 +12,7 @@ import (
 // classesTable has a line for each model_type that Transformers or vLLM has a
 // configuration class for, sorted: model_type, a tab, a JSON object with
 //
+//	model_type   of a class that is under its Python name
 //	alias        other names of a field: attribute → the name under which the class keeps it
 //	default      fields and their defaults, null included
 //	sub_configs  nested configs: attribute → model_type of its class; "auto:" before it when
@@ -36,6 +37,7 @@ var classesTable string
 
 // A class is what Transformers' configuration class of one model_type adds to a file.
 type class struct {
+	modelType   string            // where it is not the name of the line
 	alias       map[string]string // attribute → the name under which the class keeps it
 	defaults    *checkpoint.Object
 	subConfigs  map[string]string // attribute → model_type of the nested config, "" if only the file says
@@ -100,7 +102,8 @@ func lookupClass(modelType string) (*class, bool) {
 
 func newClass(o *checkpoint.Object) (*class, error) {
 	c := &class{
-		alias: texts(o, "alias"), subConfigs: texts(o, "sub_configs"), textAttr: textOf(o, "text_attr"),
+		modelType: textOf(o, "model_type"),
+		alias:     texts(o, "alias"), subConfigs: texts(o, "sub_configs"), textAttr: textOf(o, "text_attr"),
 		defaults: dictOf(o, "default"), rope: newRopeRule(o),
 	}
 	for attr, kind := range c.subConfigs {

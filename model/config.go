@@ -1,6 +1,8 @@
 package model
 
 import (
+	"strings"
+
 	"headcount/checkpoint"
 )
 
@@ -35,58 +37,69 @@ var textPaths = [][]string{
 // NewConfig presents a source's config.json.
 func NewConfig(src *checkpoint.Source) *Config {
 	c := &Config{hfQuant: src.HFQuant}
-	c.top = newView(src.Config, textOf(src.Config, "model_type"))
+	c.top = newView(src.Config, topType(src.Config))
 	c.text = c.top
 	for _, path := range textPaths {
-		object := src.Config
-		for _, key := range path {
-			v, _ := object.Get(key)
-			object = v.Dict()
-		}
-		if object == nil || !looksLikeText(object, c.top, path) {
+		text, ok := c.top.nested(path)
+		if !ok || !looksLikeText(text, c.top, path) {
 			continue
 		}
-		c.text = c.top.nested(path, object)
-		c.path = path[0]
-		for _, key := range path[1:] {
-			c.path += "." + key
+		c.text = text
+		if _, inFile := src.Config.Get(path[0]); inFile {
+			c.path = strings.Join(path, ".")
 		}
 		break
 	}
 	return c
 }
 
+// topType is the model_type by which the file is read. Transformers takes a Mistral with
+// layer_types for Ministral, which alternates windows (AutoConfig.from_pretrained).
+func topType(o *checkpoint.Object) string {
+	kind := textOf(o, "model_type")
+	if _, ok := o.Get("layer_types"); ok && kind == "mistral" {
+		return "ministral"
+	}
+	return kind
+}
+
 // looksLikeText keeps "decoder" and its like to the classes that name them so.
-func looksLikeText(o *checkpoint.Object, top view, path []string) bool {
+func looksLikeText(text, top view, path []string) bool {
 	switch path[0] {
 	case "decoder", "generator", "text_encoder":
 		return top.class.textAttr == path[0]
 	}
-	return o.Len() > 0 || top.class.subConfigs[path[0]] != ""
+	return text.object.Len() > 0 || top.class.subConfigs[path[0]] != ""
 }
 
 func newView(o *checkpoint.Object, kind string) view {
-	v := view{object: o, kind: kind}
-	v.class, v.known = lookupClass(kind)
-	v.attributes = construct(o, v.class)
-	return v
+	class, _ := lookupClass(kind)
+	return construct(o, class, kind).view()
 }
 
-// nested presents the config at path, as the classes on the way to it construct it.
-func (v view) nested(path []string, o *checkpoint.Object) view {
-	kind := textOf(o, "model_type")
+// nested presents the config at path, as the classes on the way to it construct it, or by
+// its own model_type where no class knows of it.
+func (v view) nested(path []string) (view, bool) {
 	at := v.attributes
 	for _, key := range path {
-		if kind == "" {
-			kind = at.class.subConfigs[key]
+		sub := at.sub(key)
+		if sub == nil {
+			value, _ := at.Get(key)
+			if value.Dict() == nil {
+				return view{}, false
+			}
+			kind := textOf(value.Dict(), "model_type")
+			class, _ := lookupClass(kind)
+			sub = construct(value.Dict(), class, kind)
 		}
-		if at = at.sub(key); at == nil {
-			return newView(o, kind)
-		}
+		at = sub
 	}
-	text := view{object: o, kind: kind, class: at.class, attributes: at}
-	_, text.known = lookupClass(kind)
-	return text
+	return at.view(), true
+}
+
+// view presents attributes.
+func (a *attributes) view() view {
+	return view{object: a.file, class: a.class, known: a.class != noClass, kind: a.kind, attributes: a}
 }
 
 func textOf(o *checkpoint.Object, key string) string {
@@ -174,17 +187,8 @@ func (c *Config) Object(key string) *checkpoint.Object {
 // Sub returns the nested config at key as its class presents it, or its keys as they are
 // where no class is known; ok is false when there is none.
 func (c *Config) Sub(key string) (sub *Config, ok bool) {
-	at := c.text.attributes.sub(key)
-	if at == nil {
-		o := c.Object(key)
-		if o == nil {
-			return nil, false
-		}
-		v := newView(o, textOf(o, "model_type"))
-		return &Config{top: v, text: v}, true
-	}
-	v := view{object: at.file, class: at.class, kind: textOf(at.file, "model_type"), attributes: at}
-	return &Config{top: v, text: v}, true
+	v, ok := c.text.nested([]string{key})
+	return &Config{top: v, text: v}, ok
 }
 
 // Where says where key's value comes from: its path in the file, the formula by which its

@@ -335,6 +335,8 @@ def main():
         mt, cls = todo.popitem()
         report = []
         table[mt] = describe(cls, known, report)
+        if mt == cls.__name__ and cls.model_type:
+            table[mt] = {"model_type": cls.model_type, **table[mt]}
         if report:
             reports[mt] = report
         t = formulas.Translator(cls, fields_of(cls)[0], PreTrainedConfig)
