@@ -20,6 +20,7 @@ type decoder struct {
 	windows          []int // of each layer; nil: as the config says
 	heads            heads // zero: as the config says
 	headless         bool  // there is no attention in any layer
+	encoder          bool  // attention sees the whole text and caches nothing
 	vocab            int   // rows of embedding and head; 0: vocab_size
 	positions        int   // rows of a learned table of positions; 0: none
 	headBias         bool
@@ -64,6 +65,7 @@ func (r *reader) decoder(d decoder) *Model {
 	if d.windows == nil {
 		d.windows = r.windows(layers)
 	}
+	d.encoder = d.encoder || !r.flag("is_causal", true)
 	kinds := d.kinds(layers)
 	if d.intermediate == 0 && slices.ContainsFunc(kinds, layerKind.dense) {
 		d.intermediate = r.size("intermediate_size")
@@ -126,6 +128,8 @@ func (d decoder) caches(k layerKind) []Cache {
 	switch {
 	case k.form != nil:
 		return k.form.caches
+	case d.encoder:
+		return []Cache{{Kind: EncoderOnly, Attn: d.heads.geometry()}}
 	case d.latent == nil:
 		return []Cache{d.heads.cache(k.window)}
 	case k.indexed:

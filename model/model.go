@@ -77,8 +77,9 @@ type Cache struct {
 	// [QueryHeads, v] values, for an engine that does not absorb it. Latent kinds only.
 	Expanded attn.Geometry
 
-	Ratio int   // compressed latents: tokens per cached state; 0 or 1: one state a token
-	State State // Recurrent only
+	Ratio int        // compressed latents: tokens per cached state; 0 or 1: one state a token
+	DType dtype.Type // set when it is kept in this format whatever the cache's
+	State State      // Recurrent only
 }
 
 // A Mixer is a layer that keeps a state instead of a cache that grows.
@@ -119,6 +120,7 @@ const (
 	MoEShared  Part = "moe_shared"
 	Norm       Part = "norm"
 	Tower      Part = "vision" // vision or audio tower and its projector
+	Pooler     Part = "pooler" // of an encoder's base model; engines' own classes leave it out
 	Other      Part = "other"
 )
 

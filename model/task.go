@@ -42,7 +42,7 @@ func (m *Model) finish(c *Config, f *family) {
 		c.text.class.tpPlan.mark(l.Params)
 	}
 	if strings.HasSuffix(m.Architecture, "ForSequenceClassification") {
-		m.classify(c)
+		m.classify(c, f)
 	}
 	if m.WeightsUnknown == "" {
 		m.WeightsUnknown = unknownWeights(c, f, m.Architecture)
@@ -69,9 +69,8 @@ func unknownWeights(c *Config, f *family, arch string) string {
 	return ""
 }
 
-// classify puts a scoring layer in the place of the language-model head. Engines keep it
-// in float32 and on every pipeline stage (vllm adapters.py, as_seq_cls_model).
-func (m *Model) classify(c *Config) {
+// classify puts a layer that scores the labels in the place of the language-model head.
+func (m *Model) classify(c *Config, f *family) {
 	labels, ok := c.Int("num_labels")
 	if !ok {
 		labels = int64(c.Object("id2label").Len())
@@ -79,7 +78,16 @@ func (m *Model) classify(c *Config) {
 	if labels <= 0 || labels > maxSize {
 		labels = 2
 	}
-	m.Outer = slices.DeleteFunc(m.Outer, func(p Param) bool { return p.Part == Head })
-	m.Outer = append(m.Outer, Param{Name: "score.weight", Part: Head, Rows: whole(int(labels)), Cols: whole(m.HiddenSize),
-		DType: dtype.Float32, Stage: EveryStage})
+	m.Outer = slices.DeleteFunc(m.Outer, func(p Param) bool { return p.Part == Head || p.Part == Pooler })
+	score := scores
+	if f.classifier != nil {
+		score = f.classifier
+	}
+	m.Outer = append(m.Outer, score(m.HiddenSize, int(labels))...)
+}
+
+// scores projects a state to the labels. Engines keep it in float32 and on every pipeline
+// stage (vllm adapters.py, as_seq_cls_model).
+func scores(hidden, labels int) []Param {
+	return []Param{{Name: "score.weight", Part: Head, Rows: whole(labels), Cols: whole(hidden), DType: dtype.Float32, Stage: EveryStage}}
 }

@@ -109,7 +109,13 @@ func Stages(m *model.Model, b Build) ([]Stage, error) {
 // bias of a head is made while loading where Transformers' modules are used (vllm
 // models/transformers/causal.py).
 func (b *Build) leavesOut(p *model.Param) bool {
-	return p.Part == model.Head && (b.NoHead || b.ByPlan && p.Cols.Size == 0)
+	switch p.Part {
+	case model.Head:
+		return b.NoHead || b.ByPlan && p.Cols.Size == 0
+	case model.Pooler:
+		return !b.ByPlan
+	}
+	return false
 }
 
 // onStage reports whether a parameter outside of layers is built on stage i of n.

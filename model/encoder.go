@@ -1,0 +1,159 @@
+package model
+
+import (
+	"strings"
+
+	"headcount/dtype"
+)
+
+// bert, RoBERTa and their kin read a text in both directions and cache nothing. Native
+// classes split all three tables by rows; where Transformers' modules run, the table of
+// positions, attention's output and the MLP stay whole, and there is a pooler (vllm
+// bert.py, roberta.py; transformers modeling_bert.py, modeling_camembert.py).
+var bert = family{
+	name: "bert",
+	architectures: []string{"BertModel", "BertForMaskedLM", "RobertaModel", "RobertaForMaskedLM", "XLMRobertaModel",
+		"CamembertModel"},
+	types:      []string{"bert", "roberta", "xlm-roberta", "camembert"},
+	classifier: bertClassifier,
+	resolve: func(r *reader) *Model {
+		m := r.decoder(decoder{
+			encoder:  true,
+			qkvBias:  true,
+			outBias:  true,
+			mlpBias:  true,
+			normBias: true,
+			norms:    []string{"attention.output.LayerNorm", "output.LayerNorm"},
+			names:    bertNames,
+		})
+		for _, l := range distinct(m.Layers) {
+			for i := range l.Params {
+				p := &l.Params[i]
+				p.fused = p.fused && !strings.HasPrefix(p.Name, "attention.output")
+			}
+		}
+		positions := table("embeddings.position_embeddings", r.size("max_position_embeddings"), m.HiddenSize)
+		positions.OffPlan = true
+		m.Outer = append([]Param{
+			table("embeddings.word_embeddings", m.VocabSize, m.HiddenSize), positions,
+			table("embeddings.token_type_embeddings", r.size("type_vocab_size"), m.HiddenSize),
+		}, layerNorm("embeddings.LayerNorm", m.HiddenSize)...)
+		m.Outer = append(m.Outer, pooler(m.HiddenSize, dtype.Unknown)...)
+		return m
+	},
+}
+
+// table is an embedding split by rows, as that of a vocabulary.
+func table(name string, rows, width int) Param {
+	return Param{Name: name + ".weight", Part: Embedding, Rows: vocabulary(rows), Cols: whole(width)}
+}
+
+// pooler is the projection of the first token that BERT's base model has.
+func pooler(hidden int, dt dtype.Type) []Param {
+	weight := linear("pooler.dense", Pooler, whole(hidden), whole(hidden))
+	shift := bias("pooler.dense", Pooler, whole(hidden))
+	weight.DType, shift.DType = dt, dt
+	return []Param{weight, shift}
+}
+
+// bertClassifier scores the pooled first token; RoBERTa's head has the same sizes under
+// other names.
+func bertClassifier(hidden, labels int) []Param {
+	params := pooler(hidden, dtype.Float32)
+	for i := range params {
+		params[i].Part = Other
+	}
+	return append(params,
+		Param{Name: "classifier.weight", Part: Head, Rows: whole(labels), Cols: whole(hidden), DType: dtype.Float32},
+		Param{Name: "classifier.bias", Part: Head, Rows: whole(labels), DType: dtype.Float32})
+}
+
+var bertNames = strings.NewReplacer(
+	"self_attn.q_proj", "attention.self.query", "self_attn.k_proj", "attention.self.key",
+	"self_attn.v_proj", "attention.self.value", "self_attn.o_proj", "attention.output.dense",
+	"mlp.up_proj", "intermediate.dense", "mlp.down_proj", "output.dense")
+
+// euroBERT is a Llama that reads in both directions (transformers modeling_eurobert.py).
+var euroBERT = family{
+	name:          "eurobert",
+	architectures: []string{"EuroBertModel", "EuroBertForMaskedLM"},
+	types:         []string{"eurobert"},
+	resolve: func(r *reader) *Model {
+		bias := r.flag("attention_bias", false)
+		return r.decoder(decoder{encoder: true, gated: true, qkvBias: bias, outBias: bias, mlpBias: r.flag("mlp_bias", false)})
+	},
+}
+
+// modernBERT has no norm before the first layer's attention (vllm modernbert.py).
+var modernBERT = family{
+	name:          "modernbert",
+	architectures: []string{"ModernBertModel", "ModernBertForMaskedLM"},
+	types:         []string{"modernbert"},
+	classifier:    modernBERTClassifier,
+	resolve: func(r *reader) *Model {
+		bias := r.flag("attention_bias", false)
+		d := decoder{
+			encoder:  true,
+			gated:    true,
+			qkvBias:  bias,
+			outBias:  bias,
+			mlpBias:  r.flag("mlp_bias", false),
+			normBias: r.flag("norm_bias", false),
+			norms:    []string{"attn_norm", "mlp_norm"},
+			names:    modernBERTNames,
+		}
+		m := r.decoder(d)
+		if r.err != nil {
+			return m
+		}
+		first := d
+		first.heads, first.intermediate, first.norms = r.heads(), r.size("intermediate_size"), d.norms[1:]
+		m.Layers[0] = &Layer{Caches: first.caches(layerKind{}), Params: first.params(layerKind{}, m.HiddenSize)}
+		m.Outer = []Param{table("embeddings.tok_embeddings", m.VocabSize, m.HiddenSize)}
+		m.Outer = append(m.Outer, d.norm("embeddings.norm", m.HiddenSize)...)
+		m.Outer = append(m.Outer, d.norm("final_norm", m.HiddenSize)...)
+		return m
+	},
+}
+
+// modernBERTClassifier has a norm after the pooled projection, and no bias before it.
+func modernBERTClassifier(hidden, labels int) []Param {
+	dense := linear("head.dense", Other, whole(hidden), whole(hidden))
+	scale := norm("head.norm", hidden)
+	dense.DType, scale.DType = dtype.Float32, dtype.Float32
+	return []Param{dense, scale,
+		{Name: "classifier.weight", Part: Head, Rows: whole(labels), Cols: whole(hidden), DType: dtype.Float32},
+		{Name: "classifier.bias", Part: Head, Rows: whole(labels), DType: dtype.Float32}}
+}
+
+var modernBERTNames = strings.NewReplacer(
+	"self_attn.q_proj", "attn.Wqkv", "self_attn.k_proj", "attn.Wqkv", "self_attn.v_proj", "attn.Wqkv",
+	"self_attn.o_proj", "attn.Wo", "gate_proj", "Wi", "up_proj", "Wi", "down_proj", "Wo")
+
+// nomicBERT is BERT with rotary positions and, for swiglu, a gate; its file has GPT-2's
+// names (vllm bert_with_rope.py, config.py NomicBertModelConfig).
+var nomicBERT = family{
+	name:          "nomic_bert",
+	architectures: []string{"NomicBertModel"},
+	types:         []string{"nomic_bert"},
+	resolve: func(r *reader) *Model {
+		bias := r.flag("qkv_proj_bias", true)
+		act, _ := r.Text("activation_function")
+		d := decoder{
+			encoder:      true,
+			gated:        act == "" || act == "swiglu",
+			qkvBias:      bias,
+			outBias:      bias,
+			mlpBias:      r.flag("mlp_fc1_bias", true),
+			normBias:     true,
+			norms:        []string{"norm1", "norm2"},
+			intermediate: r.opt("n_inner", 0),
+		}
+		m := r.decoder(d)
+		m.Outer = append([]Param{
+			table("embeddings.word_embeddings", m.VocabSize, m.HiddenSize),
+			table("embeddings.token_type_embeddings", r.opt("type_vocab_size", 0), m.HiddenSize),
+		}, layerNorm("emb_ln", m.HiddenSize)...)
+		return m
+	},
+}
