@@ -85,8 +85,8 @@ func Parse(s string) (Type, bool) {
 	case "f8_e8m0", "float8_e8m0":
 		return Float8E8M0, true
 	}
-	if width, ok := integer(s); ok {
-		return width, true
+	if whole, ok := integer(s); ok {
+		return whole, true
 	}
 	for t, n := range names {
 		if t > 0 && n == s {
