@@ -1,0 +1,145 @@
+// Package source finds checkpoints on this machine by the names that people type: a
+// folder, a file, "-" for standard input, a hub id that huggingface_hub has downloaded.
+// It reads configs and headers, never weights, and never the network.
+package source
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"headcount/checkpoint"
+	"headcount/problem"
+)
+
+// Files takes names that are paths. The zero Files has no standard input.
+type Files struct {
+	Stdin io.Reader // read for "-", once
+}
+
+// Source reads the checkpoint at a path. It is not found when there is nothing at name and
+// name does not look like a path either: it may then be a model's name. The error is a
+// [*problem.Error] that begins with name.
+func (f Files) Source(ctx context.Context, name string) (src *checkpoint.Source, found bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	if name == "-" && f.Stdin != nil {
+		src, err = standardInput(f.Stdin)
+		return src, true, err
+	}
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		return nil, false, nil // would break the line of an error
+	}
+	info, err := os.Stat(name)
+	switch {
+	case err != nil && looksLikePath(name):
+		return nil, true, unreadable(name, err)
+	case err != nil:
+		return nil, false, nil
+	case info.IsDir():
+		src, err = folder(name)
+	case filepath.Base(name) == checkpoint.ConfigFile:
+		src, err = folder(filepath.Dir(name))
+	default:
+		src, err = file(name)
+	}
+	return src, true, err
+}
+
+// looksLikePath tells a path from a hub id, which has at most one slash and begins with
+// neither a dot nor a slash, and from a short name.
+func looksLikePath(name string) bool {
+	slashes := strings.ReplaceAll(name, `\`, "/")
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".json", ".gguf", ".safetensors":
+		return true
+	}
+	return strings.HasPrefix(slashes, "/") || strings.HasPrefix(slashes, ".") || strings.HasPrefix(slashes, "~/") ||
+		strings.HasSuffix(slashes, "/") || strings.Count(slashes, "/") > 1 || strings.Contains(name, `\`) || filepath.VolumeName(name) != ""
+}
+
+// unreadable is the system's word on a path.
+func unreadable(name string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return problem.New(problem.Unreadable, "", nil, "%s: no such file or folder", name).
+			WithHint("headcount models lists the models that are known without a file")
+	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return problem.New(problem.Unreadable, "", nil, "%s: %v", name, err)
+}
+
+// standardInput reads one config.json or params.json.
+func standardInput(stdin io.Reader) (*checkpoint.Source, error) {
+	const name = "standard input"
+	data, err := readSome(stdin)
+	if err != nil {
+		return nil, unreadable(name, err)
+	}
+	return checkpoint.FromBytes(name, checkpoint.Files{Config: data})
+}
+
+// readSome reads a file, of a large one just enough for the parser to say so.
+func readSome(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, checkpoint.MaxBytes+1))
+	if err == nil && len(data) == 0 {
+		data = []byte("\n") // there, and empty
+	}
+	return data, err
+}
+
+// folder reads a checkpoint's folder, or a model's folder in a hub cache.
+func folder(path string) (*checkpoint.Source, error) {
+	if snapshot, id, ok := ofHubCache(path); ok {
+		return checkpoint.FromFS(os.DirFS(snapshot), id)
+	}
+	src, err := checkpoint.FromFS(os.DirFS(path), path)
+	if err != nil {
+		return nil, err
+	}
+	if full, err := filepath.Abs(path); err == nil {
+		src.Name = filepath.Base(full)
+	}
+	return src, nil
+}
+
+// file reads a config.json or params.json under any name. The hf_quant_config.json beside
+// it counts, as it does for an engine that is given the folder.
+func file(path string) (*checkpoint.Source, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	files := checkpoint.Files{Config: data}
+	if filepath.Base(path) == checkpoint.ParamsFile {
+		files = checkpoint.Files{Params: data}
+	}
+	beside := filepath.Join(filepath.Dir(path), checkpoint.HFQuantFile)
+	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+		if files.HFQuant, err = readFile(beside); err != nil {
+			return nil, unreadable(beside, err)
+		}
+	}
+	src, err := checkpoint.FromBytes(path, files)
+	if err != nil {
+		return nil, err
+	}
+	src.Name = strings.TrimSuffix(filepath.Base(path), ".json")
+	return src, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readSome(f)
+}
