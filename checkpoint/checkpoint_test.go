@@ -129,7 +129,7 @@ func TestFromFSErrors(t *testing.T) {
 		{"empty config", fstest.MapFS{"config.json": text("")}, "config.json: empty, not JSON", "the file may not have been downloaded in full"},
 		{"LFS pointer", fstest.MapFS{"config.json": text("version https://git-lfs.github.com/spec/v1\n")}, "config.json: a Git LFS pointer, not JSON", "fetch the file itself with git lfs pull"},
 		{"bad side file", fstest.MapFS{"config.json": text("{}"), "hf_quant_config.json": text("x")}, "hf_quant_config.json: line 1, column 1: 'x' where a value should be", ""},
-		{"large config", fstest.MapFS{"config.json": text(strings.Repeat(" ", MaxBytes+1))}, "config.json: 1048577 bytes exceed the cap of 1048576", ""},
+		{"large config", fstest.MapFS{"config.json": text("{" + strings.Repeat(" ", MaxBytes))}, "config.json: larger than 1048576 bytes", ""},
 		{"config is a folder", fstest.MapFS{"config.json/x": text("")}, "config.json: not a regular file", ""},
 		{"config is a pipe", fstest.MapFS{"config.json": {Mode: fs.ModeNamedPipe}}, "config.json: not a regular file", ""},
 		{"no permission", denied{}, "config.json: permission denied", ""},

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strconv"
@@ -26,13 +27,13 @@ const (
 // keys that were given more than once, "text_config.head_dim". The error is a
 // [*problem.Error] with code unreadable that says where.
 func Parse(data []byte) (obj *Object, duplicates []string, err error) {
-	if len(data) > MaxBytes {
-		return nil, nil, problem.New(problem.Unreadable, "", nil, "%d bytes of JSON exceed the cap of %d", len(data), MaxBytes)
-	}
-	text := strings.TrimPrefix(string(data), "\ufeff")
-	if err := foreign(text); err != nil {
+	if err := foreign(data); err != nil {
 		return nil, nil, err
 	}
+	if len(data) > MaxBytes {
+		return nil, nil, problem.New(problem.Unreadable, "", nil, "larger than %d bytes", MaxBytes)
+	}
+	text := strings.TrimPrefix(string(data), "\ufeff")
 	p := parser{data: text, keys: make([]string, 0, 64), values: make([]Value, 0, 64)}
 	v := p.document()
 	if p.err == nil && v.kind != Dict {
@@ -48,24 +49,29 @@ func Parse(data []byte) (obj *Object, duplicates []string, err error) {
 var kindNames = [...]string{Null: "null", Bool: "a bool", Int: "a number", Float: "a number", String: "a string", List: "a list", Dict: "an object"}
 
 // foreign recognises what often lies where a JSON file should.
-func foreign(text string) error {
-	text = strings.TrimLeft(text, " \t\r\n")
-	no := func(what, hint string) error {
-		return problem.New(problem.Unreadable, "", nil, "%s, not JSON", what).WithHint("%s", hint)
-	}
+func foreign(data []byte) error {
+	text := bytes.TrimLeft(data, " \t\r\n")
+	begins := func(prefix string) bool { return bytes.HasPrefix(text, []byte(prefix)) }
+	what, hint := "", ""
 	switch {
-	case text == "":
-		return no("empty", "the file may not have been downloaded in full")
-	case strings.HasPrefix(text, "<"):
-		return no("an HTML or XML page", "download the file itself (on the hub: resolve, not blob), with a token if the model is gated")
-	case strings.HasPrefix(text, "version https://git-lfs"):
-		return no("a Git LFS pointer", "fetch the file itself with git lfs pull")
-	case strings.HasPrefix(text, "GGUF"):
-		return no("a GGUF file", "GGUF is not supported yet; name the config.json of the original checkpoint")
-	case strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff"):
-		return no("UTF-16 text", "save the file as UTF-8")
+	case len(text) == 0:
+		what, hint = "empty", "the file may not have been downloaded in full"
+	case begins("<"):
+		what, hint = "an HTML or XML page", "download the file itself (on the hub: resolve, not blob), with a token if the model is gated"
+	case begins("version https://git-lfs"):
+		what, hint = "a Git LFS pointer", "fetch the file itself with git lfs pull"
+	case begins("GGUF"):
+		what, hint = "a GGUF file", "GGUF is not supported yet; name the config.json of the original checkpoint"
+	case begins("PK\x03\x04"):
+		what, hint = "a PyTorch file or another archive", "name the folder or the config.json"
+	case len(data) > 8 && data[7] == 0 && data[8] == '{':
+		what, hint = "a safetensors file", "name the folder that it is in"
+	case begins("\xff\xfe") || begins("\xfe\xff"):
+		what, hint = "UTF-16 text", "save the file as UTF-8"
+	default:
+		return nil
 	}
-	return nil
+	return problem.New(problem.Unreadable, "", nil, "%s, not JSON", what).WithHint("%s", hint)
 }
 
 // A parser reads one document. Strings are parts of data, not copies; values of open

@@ -120,6 +120,9 @@ func TestParseErrors(t *testing.T) {
 		{"HTML", "\n<!DOCTYPE html>", "an HTML or XML page, not JSON"},
 		{"LFS pointer", "version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer, not JSON"},
 		{"GGUF", "GGUF\x03\x00", "a GGUF file, not JSON"},
+		{"PyTorch", "PK\x03\x04\x00", "a PyTorch file or another archive, not JSON"},
+		{"safetensors", "\x10\x00\x00\x00\x00\x00\x00\x00{}", "a safetensors file, not JSON"},
+		{"GGUF over the cap", "GGUF" + strings.Repeat("x", MaxBytes), "a GGUF file, not JSON"},
 		{"UTF-16", "\xff\xfe{\x00}\x00", "UTF-16 text, not JSON"},
 		{"a list", "[1]", "line 1, column 1: a list is not an object"},
 		{"null", "null", "line 1, column 1: null is not an object"},
@@ -159,7 +162,7 @@ func TestParseErrors(t *testing.T) {
 		{"deep list", `{"a": ` + nest(maxDepth, "[", "", "]") + `}`, "line 1, column 70: nested deeper than 64"},
 		{"deep object", nest(maxDepth, `{"a":`, "{}", "}"), "line 1, column 321: nested deeper than 64"},
 		{"many values", `{"a": [` + strings.Repeat("1,", maxElements) + `1]}`, fmt.Sprintf("line 1, column %d: more than 131072 values", 8+2*(maxElements-2))},
-		{"large", `{"a": "` + strings.Repeat("x", MaxBytes) + `"}`, "1048585 bytes of JSON exceed the cap of 1048576"},
+		{"large", `{"a": "` + strings.Repeat("x", MaxBytes) + `"}`, "larger than 1048576 bytes"},
 	} {
 		o, _, err := Parse([]byte(tt.in))
 		p, ok := errors.AsType[*problem.Error](err)

@@ -136,9 +136,6 @@ func (x *Index) Files() []string {
 }
 
 func (x *Index) parse(text string) error {
-	if err := foreign(text); err != nil {
-		return within(x.File, err)
-	}
 	p := parser{data: text}
 	for more := p.begin(); more; more = p.more('}') {
 		switch key := p.key(); key {

@@ -173,7 +173,7 @@ func TestReadTensorsErrors(t *testing.T) {
 		{"the folder itself", index(`"w": "."`, nil), "model.safetensors.index.json: weight_map.w = .: not a plain file name"},
 		{"name is a number", index(`"w": 1`, nil), "model.safetensors.index.json: line 1, column 22: '1' where a string should be"},
 		{"empty index", index(``, nil), "model.safetensors.index.json: weight_map: no tensors"},
-		{"index is HTML", fstest.MapFS{"model.safetensors.index.json": text("<html>")}, "model.safetensors.index.json: an HTML or XML page, not JSON"},
+		{"index is HTML", fstest.MapFS{"model.safetensors.index.json": text("<html>")}, "model.safetensors.index.json: line 1, column 1: '<' where an object should be"},
 		{"weight_map is a list", fstest.MapFS{"model.safetensors.index.json": text(`{"weight_map": []}`)}, "model.safetensors.index.json: line 1, column 16: '[' where an object should be"},
 	} {
 		tensors, err := ReadTensors(tt.folder)
