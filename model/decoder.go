@@ -20,6 +20,7 @@ type decoder struct {
 	windows          []int // of each layer; nil: as the config says
 	heads            heads // zero: as the config says
 	headless         bool  // there is no attention in any layer
+	depth            int   // layers; 0: num_hidden_layers
 	encoder          bool  // attention sees the whole text and caches nothing
 	vocab            int   // rows of embedding and head; 0: vocab_size
 	positions        int   // rows of a learned table of positions; 0: none
@@ -51,7 +52,10 @@ const (
 
 // decoder resolves a model whose layers are all of d's form.
 func (r *reader) decoder(d decoder) *Model {
-	layers, hidden := r.layers(), r.size("hidden_size")
+	layers, hidden := d.depth, r.size("hidden_size")
+	if layers == 0 {
+		layers = r.layers()
+	}
 	switch {
 	case d.latent != nil:
 		d.heads = d.latent.view()

@@ -31,7 +31,7 @@ var (
 		&gpt2, &gptBigCode, &gptJ, &gptNeoX, &bloom, &falcon, &opt, &phi, &starcoder2, &stablelm, &orion,
 		&olmo, &olmo2, &nemotron, &arcee, &apertus, &seedOSS, &helium, &hunyuan, &exaone, &hyperclovax, &minicpm,
 		&minicpm3, &decilm, &nanochat, &baichuan, &mpt, &telechat2, &step1, &mimo, &pangu,
-		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT,
+		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT, &molmo, &plain,
 	}
 	// sparse families: routed experts, or latents instead of KV heads.
 	sparse = []*family{&mixtral, &qwen2MoE, &qwen3MoE, &graniteMoE, &minimaxM2, &glm4MoE, &olmoe, &phiMoE, &deepSeek,
@@ -42,6 +42,7 @@ var (
 		&gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,
 		&mambaOnly, &mamba2Only, &jamba, &nemotronH, &graniteHybrid, &falconH1, &lfm2, &lfm2MoE, &qwen3Next, &qwen3_5,
 		&gptOSS, &laguna, &mimoV2, &llama4, &museGlimmer, &gemma3n, &gemma4, &kimiLinear,
+		&whisper, &rnj1, &olmoHybrid, &step3p5,
 	}
 )
 
@@ -73,6 +74,9 @@ func ResolveAs(src *checkpoint.Source, arch string) (*Model, error) {
 		arch = architecture(src.Config)
 	}
 	f := lookupFamily(arch, c.ModelType())
+	if f == nil && c.Known() {
+		f = &plain
+	}
 	if f == nil {
 		return nil, unknownArchitecture(arch, c)
 	}

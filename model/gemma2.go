@@ -18,10 +18,9 @@ var gemma2 = family{
 // gemma3 has five sliding layers to each full one, and norms of queries and keys (vllm
 // gemma3.py; gemma3_mm.py wraps it beside a SigLIP tower).
 var gemma3 = family{
-	name: "gemma3",
-	architectures: []string{"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma3TextModel", "Gemma3Model",
-		"Rnj1ForCausalLM"},
-	types: []string{"gemma3", "gemma3_text"},
+	name:          "gemma3",
+	architectures: []string{"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma3TextModel", "Gemma3Model"},
+	types:         []string{"gemma3", "gemma3_text"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
 		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: sandwich, qkNorm: normPerHead, everyStage: true})

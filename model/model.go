@@ -92,6 +92,7 @@ const (
 	KDA             Mixer = "kda"
 	ShortConv       Mixer = "short_conv"
 	LinearAttention Mixer = "linear_attention"
+	RGLRU           Mixer = "rg_lru"
 )
 
 // A State is the shape of a recurrent layer's state, whole model. Which numbers apply
@@ -99,7 +100,7 @@ const (
 type State struct {
 	Mixer     Mixer
 	Kernel    int    // taps of the causal convolution; 0: none
-	Inner     int    // intermediate width (Mamba-1, Mamba-2: heads · head dim; short conv: hidden)
+	Inner     int    // intermediate width (Mamba-1, Mamba-2: heads · head dim; short conv, RG-LRU: channels)
 	Groups    int    // Mamba-2: groups of B and C; KDA and delta net: key heads
 	Heads     int    // heads of the recurrent state; delta net: value heads
 	HeadDim   int    // width of a head's value

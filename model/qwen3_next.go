@@ -44,13 +44,7 @@ var (
 // deltaNetDecoder reads layers of gated delta net and of gated attention.
 func (r *reader) deltaNetDecoder(names [6]string) decoder {
 	layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
-	d := deltaNet{
-		State: State{Mixer: GatedDeltaNet, Kernel: r.kernel("linear_conv_kernel_dim"),
-			Groups: r.size("linear_num_key_heads"), StateSize: r.size("linear_key_head_dim"),
-			Heads: r.size("linear_num_value_heads"), HeadDim: r.size("linear_value_head_dim")},
-		projections: names,
-	}
-	d.DType, _ = r.Text("mamba_ssm_dtype")
+	d := r.deltaNet(names)
 	gated, biased := r.flag("attn_output_gate", true), r.flag("qkv_bias", false)
 	if r.err != nil || !r.valid(d.State, "linear_num_value_heads") {
 		return decoder{}
@@ -67,6 +61,18 @@ func (r *reader) deltaNetDecoder(names [6]string) decoder {
 			"full_attention":   {caches: []Cache{h.cache(0)}, params: gatedAttention(h, hidden, gated, biased)},
 		}),
 	}
+}
+
+// deltaNet reads a gated delta net.
+func (r *reader) deltaNet(projections [6]string) deltaNet {
+	d := deltaNet{
+		State: State{Mixer: GatedDeltaNet, Kernel: r.kernel("linear_conv_kernel_dim"),
+			Groups: r.size("linear_num_key_heads"), StateSize: r.size("linear_key_head_dim"),
+			Heads: r.size("linear_num_value_heads"), HeadDim: r.size("linear_value_head_dim")},
+		projections: projections,
+	}
+	d.DType, _ = r.Text("mamba_ssm_dtype")
+	return d
 }
 
 // gatedAttention are the parameters of attention whose query projection gives, for each

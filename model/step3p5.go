@@ -1,0 +1,39 @@
+package model
+
+import "headcount/dtype"
+
+// step3p5 has sliding layers with more query heads than its full ones, a gate a head on
+// the attention's result, and routed and shared experts behind a float32 router (vllm
+// step3p5.py; step3p7.py wraps it beside a tower).
+var step3p5 = family{
+	name:          "step3p5",
+	architectures: []string{"Step3p5ForCausalLM", "Step3p7ForConditionalGeneration", "Step3p5Model"},
+	types:         []string{"step3p5"},
+	resolve: func(r *reader) *Model {
+		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
+		e := r.experts("moe", "n_routed_experts", "moe_intermediate_size")
+		e.routerDType, e.scoreBias = dtype.Float32, "moe.router_bias"
+		e.shared, e.sharedWidth = "share_expert", r.opt("share_expert_dim", 0)
+		biased, gated := r.flag("attention_bias", false), r.flag("use_head_wise_attn_gate", false)
+		kinds := make([]lagunaKind, layers)
+		for i, window := range r.windows(layers) {
+			kinds[i] = lagunaKind{query: h.query, window: window}
+			if window > 0 {
+				kinds[i].query = r.opt("num_sliding_attention_heads", h.query)
+			}
+		}
+		return r.decoder(decoder{
+			gated: true, heads: h, untied: true, experts: e, sparse: r.sparseByType(layers),
+			form: formPerKind(kinds, func(k lagunaKind) *form {
+				h := h
+				h.query = k.query
+				params := append(attentionParams("self_attn", h, hidden, biased, false),
+					norm("self_attn.q_norm", h.key), norm("self_attn.k_norm", h.key))
+				if gated {
+					params = append(params, linear("self_attn.g_proj", Attention, queryHeads(h.query, 1), whole(hidden)))
+				}
+				return &form{caches: []Cache{h.cache(k.window)}, params: params}
+			}),
+		})
+	},
+}
