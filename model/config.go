@@ -30,7 +30,7 @@ type view struct {
 // textPaths are where a text config may be nested, first hit wins
 // (vllm/transformers_utils/config.py get_hf_text_config; sglang common.py the same).
 var textPaths = [][]string{
-	{"thinker_config", "text_config"}, {"llm_config"}, {"language_config"}, {"text_config"},
+	{"thinker_config", "text_config"}, {"vlm_config", "text_config"}, {"llm_config"}, {"language_config"}, {"text_config"},
 	{"decoder"}, {"generator"}, {"text_encoder"},
 }
 

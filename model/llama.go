@@ -11,7 +11,7 @@ var llama = family{
 		"TeleFLMForCausalLM", "IQuestCoderForCausalLM", "GraniteForCausalLM", "SolarForCausalLM", "SmolLM3ForCausalLM",
 		"Ernie4_5ForCausalLM", "YiForCausalLM"},
 	types: []string{"llama", "mistral", "ministral", "ministral3", "internlm3", "aquila", "xverse", "granite", "solar",
-		"smollm3", "ernie4_5", "teleflm", "Yi"},
+		"smollm3", "ernie4_5", "teleflm", "Yi", "paddleocr_vl_text"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false) || r.flag("bias", false)
 		return r.decoder(decoder{

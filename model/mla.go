@@ -29,7 +29,10 @@ func (r *reader) latent() latent {
 		rank:      r.size("kv_lora_rank"),
 		nope:      r.size("qk_nope_head_dim"),
 		rope:      r.size("qk_rope_head_dim"),
-		value:     r.size("v_head_dim"),
+		value:     r.opt("v_head_dim", 0),
+	}
+	if l.value == 0 && r.err == nil {
+		l.value = r.size("hidden_size") / l.query
 	}
 	l.kv = l.query
 	for _, key := range kvAliases {

@@ -60,9 +60,22 @@ func (r *reader) whole(key string, low int64) (int, bool) {
 	return 0, false
 }
 
+// otherNames are what classes in a checkpoint's own repository call a field. Those that
+// Transformers knows have their names in the table of classes.
+var otherNames = map[string][]string{
+	"num_hidden_layers":   {"num_layers", "n_layer", "n_layers"},
+	"num_attention_heads": {"n_head", "n_heads"},
+	"hidden_size":         {"n_embd", "d_model"},
+	"intermediate_size":   {"ffn_hidden_size", "ff_intermediate_size"},
+}
+
 // size reads a positive integer that neither file nor class may leave out.
 func (r *reader) size(key string) int {
 	n, ok := r.whole(key, 1)
+	if !ok && r.err == nil && !r.Known() {
+		n, _ = r.first(otherNames[key]...)
+		ok = n > 0
+	}
 	if !ok && r.err == nil {
 		r.fail(problem.MissingField, key, "missing, and %s has no default for it", r.className())
 	}

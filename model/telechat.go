@@ -10,9 +10,6 @@ var telechat2 = family{
 	types:         []string{"telechat"},
 	resolve: func(r *reader) *Model {
 		d := decoder{gated: true, outBias: true, names: telechatNames}
-		if _, ok := r.Value("intermediate_size"); !ok {
-			d.intermediate = r.size("ffn_hidden_size")
-		}
 		d.extra = func(int) []Param { return []Param{bias("mlp.down_proj", MLP, whole(r.size("hidden_size")))} }
 		return r.decoder(d)
 	},

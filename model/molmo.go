@@ -1,0 +1,32 @@
+package model
+
+import "strings"
+
+// molmo is the text model of Molmo, Llama-like under names of its own; intermediate_size
+// counts gate and up together, and the vocabulary has 128 further tokens (vllm molmo.py).
+var molmo = family{
+	name:          "molmo",
+	architectures: []string{"MolmoForCausalLM"},
+	types:         []string{"molmo"},
+	resolve: func(r *reader) *Model {
+		d := decoder{
+			gated:        true,
+			qkvBias:      r.flag("qkv_bias", false),
+			intermediate: r.size("intermediate_size") / 2,
+			vocab:        r.opt("embedding_size", r.size("vocab_size")),
+			norms:        []string{"attn_norm", "ff_norm"},
+			names:        molmoNames,
+		}
+		if r.flag("attention_layer_norm", false) {
+			d.qkNorm = normWhole
+		}
+		m := r.decoder(d)
+		m.WeightsUnknown = "parameters of the tower beside the text model"
+		return m
+	},
+}
+
+var molmoNames = strings.NewReplacer(
+	"self_attn.q_proj", "att_proj", "self_attn.k_proj", "att_proj", "self_attn.v_proj", "att_proj",
+	"self_attn.o_proj", "attn_out", "mlp.gate_proj", "ff_proj", "mlp.up_proj", "ff_proj", "mlp.down_proj", "ff_out",
+	"model.embed_tokens", "model.transformer.wte", "model.norm", "model.transformer.ln_f")
