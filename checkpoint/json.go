@@ -215,7 +215,7 @@ func (p *parser) object(depth int) Value {
 		key := p.key()
 		known := len(p.duplicates)
 		v := p.value(depth)
-		p.within(known, key)
+		p.prefix(known, key)
 		if i := find(p.keys[firstKey:], index, key); i >= 0 {
 			p.values[firstValue+i] = v
 			p.duplicate(key)
@@ -261,7 +261,7 @@ func (p *parser) array(depth int) Value {
 		known := len(p.duplicates)
 		v := p.value(depth)
 		if known < len(p.duplicates) {
-			p.within(known, fmt.Sprintf("[%d]", len(p.values)-first))
+			p.prefix(known, fmt.Sprintf("[%d]", len(p.values)-first))
 		}
 		p.values = append(p.values, v)
 	}
@@ -309,8 +309,8 @@ func (p *parser) duplicate(key string) {
 	}
 }
 
-// within prefixes the paths noted since known with the key or "[index]" that holds them.
-func (p *parser) within(known int, key string) {
+// prefix puts before the paths noted since known the key or "[index]" that holds them.
+func (p *parser) prefix(known int, key string) {
 	for i := known; i < len(p.duplicates); i++ {
 		inner := p.duplicates[i]
 		if !strings.HasPrefix(inner, "[") {
