@@ -68,6 +68,9 @@ func build(dir string, row *golden.VLLMRow) ([]weights.Stage, error) {
 		return nil, fmt.Errorf("%d layers, want %d", len(m.Layers), end)
 	}
 	b.DType, _ = dtype.Parse(row.Resolved.DType)
+	if row.GPU == "B200" {
+		b.ExpertMultiple = 128
+	}
 	return weights.Stages(m, b)
 }
 

@@ -24,6 +24,10 @@ type Build struct {
 
 	ByPlan bool // the engine runs Transformers' modules and shards what their plan names
 	NoHead bool // an embedding model: no language-model head
+
+	// ExpertMultiple is the multiple to which a rank's slice of an expert is padded for the
+	// engine's kernel: 128 for unquantised experts of FlashInfer-TRTLLM. 0: not padded.
+	ExpertMultiple int
 }
 
 // A Stage is the parameters of tensor-parallel rank 0 of one pipeline stage.
@@ -162,11 +166,22 @@ func (t *tally) elements(p *model.Param) int64 {
 		copies = (copies + ranks - 1) / ranks // rank 0 is among those that get one more
 		rows.Split, cols.Split = model.Whole, model.Whole
 	}
-	n := t.times(t.axis(&rows), copies)
+	height, width := t.axis(&rows), int64(1)
 	if cols.Size > 0 {
-		n = t.times(n, t.axis(&cols))
+		width = t.axis(&cols)
 	}
-	return n
+	if p.Experts > 0 && t.build.ExpertMultiple > 0 {
+		height, width = t.padded(height, p.Rows), t.padded(width, p.Cols)
+	}
+	return t.times(t.times(height, width), copies)
+}
+
+// padded is a rank's part of an expert's axis as its kernel wants it.
+func (t *tally) padded(n int64, a model.Axis) int64 {
+	if a.Split != model.Sharded {
+		return n
+	}
+	return roundUp(n, int64(t.build.ExpertMultiple))
 }
 
 // axis is the part of one dimension that a rank holds.
@@ -183,7 +198,7 @@ func (t *tally) axis(a *model.Axis) int64 {
 		}
 		return t.divide(a, heads, tp) * unit
 	case model.Vocab:
-		n = (n + vocabPadding - 1) / vocabPadding * vocabPadding
+		n = roundUp(n, vocabPadding)
 	case model.Sharded:
 		if least := int64(a.Least); tp > 1 && n/tp < least {
 			return least
@@ -194,6 +209,8 @@ func (t *tally) axis(a *model.Axis) int64 {
 	}
 	return t.divide(a, n, tp)
 }
+
+func roundUp(n, multiple int64) int64 { return (n + multiple - 1) / multiple * multiple }
 
 // divide is a/b, which must be whole.
 func (t *tally) divide(axis *model.Axis, a, b int64) int64 {

@@ -2,64 +2,68 @@ package model_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"sort"
-	"strings"
 	"testing"
 
-	"headcount/checkpoint"
 	"headcount/internal/golden"
 	"headcount/internal/shared"
 	"headcount/model"
 )
 
-// TestGoldenCaches holds each layer's caches against the specs that vLLM built: kind,
-// heads of a rank, widths, window and the shapes of a recurrent state, in order.
-func TestGoldenCaches(t *testing.T) {
+// forGolden resolves the config of each golden row that the engine resolved, and counts
+// what differ says: "" for a right answer.
+func forGolden(t *testing.T, what, misses string, differ func(*golden.VLLMRow, *model.Model) string) {
 	dir := shared.Dir(t)
-	only := os.Getenv("HEADCOUNT_TYPE") // for working on one family: a text model_type
-	right, total := map[string]int{}, map[string]int{}
+	score := golden.NewScore(t, filepath.Join("testdata", misses))
 	for row, err := range golden.ReadVLLM(filepath.Join(dir, "golden", "vllm.jsonl")) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row.Specs == nil || only != "" && row.Resolved.TextModelType != only {
+		if row.Specs == nil {
 			continue
 		}
-		key := row.Resolved.TextModelType + " " + row.Resolved.ModelClass
-		total[key]++
-		if diff := compareCaches(dir, row); diff == "" {
-			right[key]++
-		} else if only != "" {
-			t.Logf("%s: %s", row.ID, diff)
+		kind := row.Resolved.TextModelType + "/" + row.Resolved.ModelClass
+		if !score.Wants(kind) {
+			continue
 		}
+		src, err := golden.Source(dir, row.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := model.Resolve(src)
+		if err != nil {
+			score.Add(kind, row.ID, err.Error())
+			continue
+		}
+		score.Add(kind, row.ID, differ(row, m))
 	}
-	var lines []string
-	sum, of := 0, 0
-	for key, n := range total {
-		sum, of = sum+right[key], of+n
-		lines = append(lines, fmt.Sprintf("%4d of %4d  %s", right[key], n, key))
-	}
-	sort.Strings(lines)
-	t.Logf("caches of every layer: %d of %d rows\n%s", sum, of, strings.Join(lines, "\n"))
+	score.Report(what, true)
+}
+
+// TestGoldenView holds the whole-model values against what the engine reads from a config.
+func TestGoldenView(t *testing.T) {
+	forGolden(t, "whole-model values", "view_misses.txt", func(row *golden.VLLMRow, m *model.Model) string {
+		r := row.Resolved
+		got := fmt.Sprintf("%d layers, %d query heads, %d KV heads × %d, hidden %d, vocabulary %d",
+			len(m.Layers), m.QueryHeads, m.KVHeads, m.HeadDim, m.HiddenSize, m.VocabSize)
+		want := fmt.Sprintf("%d layers, %d query heads, %d KV heads × %d, hidden %d, vocabulary %d",
+			r.Layers, r.QueryHeads, r.KVHeads, r.HeadSize, r.HiddenSize, r.VocabSize)
+		if got != want {
+			return got + ", want " + want
+		}
+		return ""
+	})
+}
+
+// TestGoldenCaches holds each layer's caches against the specs that vLLM built: kind,
+// heads of a rank, widths, window and the shapes of a recurrent state, in order.
+func TestGoldenCaches(t *testing.T) {
+	forGolden(t, "caches of every layer", "caches_misses.txt", compareCaches)
 }
 
 // compareCaches says where the caches of a row's config first differ, "" if nowhere.
-func compareCaches(dir string, row *golden.VLLMRow) string {
-	data, err := os.ReadFile(filepath.Join(dir, "configs", row.File))
-	if err != nil {
-		return err.Error()
-	}
-	object, _, err := checkpoint.Parse(data)
-	if err != nil {
-		return err.Error()
-	}
-	m, err := model.Resolve(&checkpoint.Source{Name: row.File, Config: object})
-	if err != nil {
-		return err.Error()
-	}
+func compareCaches(row *golden.VLLMRow, m *model.Model) string {
 	stages := row.Resolved.PPLayers
 	if stages == nil {
 		stages = [][2]int{{0, len(m.Layers)}}
@@ -81,7 +85,11 @@ func compareCaches(dir string, row *golden.VLLMRow) string {
 			if n >= len(got) {
 				return fmt.Sprintf("stage %d: %d caches, and %s", i, n, describe(want))
 			}
-			if g := describeCache(got[n], row.Layout.TP, tokens); g != describe(want) {
+			c := got[n]
+			if c.Kind == model.Latent && kinds[want.Kind] == model.Full {
+				c = expanded(c)
+			}
+			if g := describeCache(c, row.Layout.TP, tokens); g != describe(want) {
 				return fmt.Sprintf("stage %d cache %d: %s, want %s", i, n, g, describe(want))
 			}
 			n++
@@ -91,6 +99,13 @@ func compareCaches(dir string, row *golden.VLLMRow) string {
 		}
 	}
 	return ""
+}
+
+// expanded is a latent as an engine keeps it that expands it: with values as wide as keys.
+func expanded(c model.Cache) model.Cache {
+	c.Kind, c.Attn = model.Full, c.Expanded
+	c.Attn.ValueDim = max(c.Attn.KeyDim, c.Attn.ValueDim)
+	return c
 }
 
 // ownCaches drops what layers read but do not keep.
