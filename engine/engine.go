@@ -175,7 +175,7 @@ type KVCache struct {
 	HashBlockSize      *int     `json:"hash_block_size,omitempty"`
 	KVTPReplicas       *int     `json:"kv_tp_replicas,omitempty"`
 
-	CellSize           *int64 `json:"cell_size_bytes,omitempty"`
+	CellSize           *float64 `json:"cell_size_bytes,omitempty"` // bytes; fractional where SGLang prices a window pool by its ratio
 	MaxTotalNumTokens  *int64 `json:"max_total_num_tokens,omitempty"`
 	FullTokens         *int64 `json:"full_tokens,omitempty"`
 	SWATokens          *int64 `json:"swa_tokens,omitempty"`

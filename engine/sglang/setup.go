@@ -32,11 +32,25 @@ type setup struct {
 	draft   draft
 
 	stages []stage
+	one    [1]stage // where stages lie when there is one
+}
+
+// stageCell is the bytes of a token on a stage, fractional where a ratio enters.
+func (s *setup) stageCell(st *stage) float64 {
+	switch {
+	case s.dsv4 != nil:
+		_, full := s.dsv4Cells(st)
+		return full
+	case s.sliding != nil:
+		return s.slidingCell(st)
+	}
+	return float64(s.cell(st))
 }
 
 // A stage is what one pipeline stage holds, in layers.
 type stage struct {
 	start, end int64
+	effective  int64 // num_effective_layers
 	layers     int64 // that grow with every token: of the full pool, or all
 	sliding    int64 // of the window pool
 	index      int64 // with indexer keys

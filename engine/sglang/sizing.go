@@ -66,7 +66,7 @@ func (s *setup) rest(b budget) (float64, *problem.Error) {
 	if b.bytes > 0 {
 		return float64(b.bytes) / gib, nil
 	}
-	begin, end := reading(b.begin, s.ranks > 1), reading(b.end, s.ranks > 1)
+	begin, end := rounded(b.begin, s.ranks > 1), rounded(b.end, s.ranks > 1)
 	switch {
 	case !(b.begin > 0) || math.IsInf(b.begin, 0):
 		return 0, problem.New(problem.BadValue, "memory_begin_gib", b.begin, "not a size").
@@ -79,9 +79,9 @@ func (s *setup) rest(b budget) (float64, *problem.Error) {
 	return end - slack - float64(s.reserveMiB)/1024, nil
 }
 
-// reading is a rounded log value as bytes and back, which the engine passes through a
+// rounded is a log value as bytes and back, which the engine passes through a
 // float32 when it reduces over ranks.
-func reading(gibs float64, reduced bool) float64 {
+func rounded(gibs float64, reduced bool) float64 {
 	bytes := math.RoundToEven(gibs * gib)
 	if reduced {
 		bytes = float64(float32(bytes))
@@ -235,7 +235,7 @@ func (s *setup) noMemory(b budget) *problem.Error {
 	if b.bytes > 0 {
 		return problem.New(problem.DoesNotFit, "kv_cache_memory_bytes", b.bytes, "states take all of it")
 	}
-	least := 1 - reading(b.end, s.ranks > 1)/reading(b.begin, s.ranks > 1)
+	least := 1 - rounded(b.end, s.ranks > 1)/rounded(b.begin, s.ranks > 1)
 	return problem.New(problem.DoesNotFit, "mem_fraction_static", s.fraction,
 		"loaded weights leave no GPU memory for the KV cache").
 		WithHint("raise --mem-fraction-static above %.3f", math.Ceil(least*1000)/1000)

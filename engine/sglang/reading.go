@@ -1,0 +1,284 @@
+package sglang
+
+import (
+	"math"
+
+	"headcount/attn"
+	"headcount/dtype"
+	"headcount/model"
+	"headcount/problem"
+)
+
+// A reading is what the engine takes from a model's config before it looks at flags,
+// layouts or devices (configs/model_config.py, ModelConfig). Counts are of the whole model.
+type reading struct {
+	name   string // as the caller named the model; one of the engine's rules looks at it
+	arch   string
+	entry  archEntry
+	kind   string // model_type of the file
+	path   string // where the text config is nested, "" when it is not
+	config fields
+
+	context int64      // derived context length, tokens
+	dtype   dtype.Type // of the config; Float32 when it names none
+	quant   quantization
+
+	queryHeads, kvHeads int64
+	keyDim, valueDim    int64
+	window              window // sliding layers' own shape, and the window
+	latent              latent
+	attention           attn.Arch // code path: MLA by architecture alone
+	pureState           bool      // no attention at all
+
+	hidden     int64
+	layers     int64 // num_hidden_layers
+	attnLayers int64 // num_attention_layers
+	loops      int64 // times that each layer runs, with a cache of its own
+
+	modal modality
+	nextN int64 // num_nextn_predict_layers; -1 when the key is missing
+
+	kinds  []layerKind // of a hybrid sliding-window model, by layer
+	states *stateModel
+	dsa    dsaModel
+	v4     *v4Model
+	sparse *sparseModel
+	qsa    int64 // bytes per token and full-attention layer of Qwen4's compressed indexer
+}
+
+// latent is MLA's row.
+type latent struct {
+	rank, rope       int64
+	swaRank, swaRope int64 // of sliding layers
+}
+
+// window is the shape of sliding layers and the window that pools see.
+type window struct {
+	kvHeads, keyDim, valueDim int64
+	own                       bool  // the pool of sliding layers has heads of its own
+	size                      int64 // of the class's report, else of the config; 0: none
+	reported                  bool  // the model class reports size
+	config                    int64 // sliding_window_size, sliding_window or window_size; 0: none
+	chunk                     int64 // attention_chunk_size; 0: none
+}
+
+// modality is what the engine knows of towers.
+type modality struct {
+	listed       bool // multimodal by architecture or by a nested text config
+	byDefault    bool // served multimodal unless told otherwise
+	vision       bool // has a vision_config
+	visionHidden int64
+	visionLayers int64
+	videoAudio   bool
+}
+
+// layerKind says which pool a layer of a hybrid sliding-window model is in.
+type layerKind uint8
+
+const (
+	neither layerKind = iota
+	slides
+	whole
+)
+
+// fields reads a config as the engine does: the text config, and the outer level with the
+// text config's keys where it has none of its own. It keeps the first field of no use.
+type fields struct {
+	text, top *model.Config
+	err       *problem.Error
+}
+
+// maxSize bounds what a field may claim; products are checked besides.
+const maxSize = 1 << 31
+
+// size reads a whole number of the text config that is not negative.
+func (f *fields) size(key string) (int64, bool) { return f.sized(f.text, key) }
+
+// outer reads it from the outer level first.
+func (f *fields) outer(key string) (int64, bool) {
+	if n, ok := f.sized(f.top, key); ok {
+		return n, ok
+	}
+	return f.sized(f.text, key)
+}
+
+func (f *fields) sized(c *model.Config, key string) (int64, bool) {
+	v, ok := c.Value(key)
+	if !ok {
+		return 0, false
+	}
+	n, whole := v.Int()
+	if !whole || n < 0 || n > maxSize {
+		f.fail(problem.BadValue, key, v.Any(), "not a whole number between 0 and %d", int64(maxSize))
+		return 0, false
+	}
+	return n, true
+}
+
+// need reads a size that the engine cannot do without.
+func (f *fields) need(key string) int64 {
+	n, ok := f.size(key)
+	if !ok {
+		f.fail(problem.MissingField, key, nil, "missing, and the engine has no default for it")
+	}
+	return n
+}
+
+// truth reads a flag of the text config; absent is false.
+func (f *fields) truth(key string) bool {
+	b, _ := f.text.Bool(key)
+	return b
+}
+
+func (f *fields) fail(code problem.Code, key string, value any, format string, args ...any) {
+	if f.err == nil {
+		f.err = problem.New(code, key, value, format, args...)
+	}
+}
+
+// read takes what the engine takes from m.
+func read(m *model.Model) (*reading, *problem.Error) {
+	r := &reading{name: m.Name, arch: m.Architecture, kind: m.ModelType, nextN: -1}
+	r.config = fields{text: m.Config, top: m.Config.Top()}
+	r.path, _ = m.Config.Nested()
+	switch r.path {
+	case "", "thinker_config.text_config", "llm_config", "language_config", "text_config":
+	default: // nested for other readers; this engine reads the outer level
+		r.config.text, r.path = r.config.top, ""
+	}
+	if keepsOuter(r.arch) {
+		r.config.text, r.path = r.config.top, ""
+	}
+	if refusal := r.support(); refusal != nil {
+		return nil, refusal
+	}
+	r.modality()
+	r.context = r.contextLength()
+	r.dtype = r.configDType()
+	r.shape()
+	r.windows()
+	r.stateModel()
+	r.sparseModels()
+	r.quantization()
+	if r.config.err != nil {
+		return nil, r.config.err
+	}
+	return r, nil
+}
+
+// support refuses architectures that the engine has no model for
+// (model_loader/utils.py, get_model_architecture).
+func (r *reading) support() *problem.Error {
+	entry, known := lookupArch(r.arch)
+	r.entry = entry
+	switch {
+	case r.arch == "":
+		return problem.New(problem.MissingField, "architectures", nil, "missing, and the engine does not start without it").By(name)
+	case entry.has(native | backend):
+		return nil
+	case entry.has(refused):
+		return problem.New(problem.Unsupported, "architectures", r.arch,
+			"no SGLang implementation, and its Transformers backend does not take the class").By(name)
+	case !known || entry.traits == 0:
+		err := problem.New(problem.UnknownArchitecture, "architectures", r.arch, "neither SGLang nor Transformers has a model class for it").By(name)
+		if near := nearest(r.arch); near != "" {
+			err = err.WithHint("the nearest that SGLang has is %s", near)
+		}
+		return err
+	}
+	return nil
+}
+
+// contextKeys are where the context length is looked for, first hit wins
+// (utils/hf_transformers/common.py, CONTEXT_LENGTH_KEYS).
+var contextKeys = []string{"max_sequence_length", "seq_length", "max_seq_len", "model_max_length", "max_position_embeddings"}
+
+// contextLength is the longest position times the rope factor (get_context_length).
+func (r *reading) contextLength() int64 {
+	for _, key := range contextKeys {
+		n, ok := r.config.size(key)
+		if !ok {
+			continue
+		}
+		length := truncate(r.ropeFactor() * float64(n))
+		if r.arch == "EmbeddingGemma2Model" {
+			length = min(length, 8192)
+		}
+		if length <= 0 || length > maxSize {
+			r.config.fail(problem.BadValue, key, n, "a context of %d tokens", length)
+		}
+		return length
+	}
+	return 2048
+}
+
+// ropeFactor is by how much rotary scaling lengthens the context. It is 1 where the
+// config's length is the lengthened one already.
+func (r *reading) ropeFactor() float64 {
+	rope := r.config.text.Object("rope_parameters")
+	if rope.Len() == 0 {
+		rope = r.config.text.Object("rope_scaling")
+	}
+	if _, original := rope.Get("original_max_position_embeddings"); original {
+		return 1
+	}
+	kind, _ := rope.Get("rope_type")
+	if text, _ := kind.Text(); text == "llama3" {
+		return 1
+	}
+	if v, ok := rope.Get("factor"); ok {
+		if x, isNumber := v.Float(); isNumber && !math.IsNaN(x) {
+			return x
+		}
+	}
+	return 1
+}
+
+// keepsOuter: these wrappers keep text fields at the outer level and serve in float16
+// (get_hf_text_config).
+func keepsOuter(arch string) bool {
+	const prefix, suffix = "Llava", "ForCausalLM"
+	return len(arch) >= len(prefix)+len(suffix) && arch[:len(prefix)] == prefix && arch[len(arch)-len(suffix):] == suffix
+}
+
+// configDType is the dtype that the text config names, else the outer one.
+func (r *reading) configDType() dtype.Type {
+	if keepsOuter(r.arch) {
+		return dtype.Float16
+	}
+	for _, c := range []*model.Config{r.config.text, r.config.top} {
+		for _, key := range []string{"dtype", "torch_dtype"} {
+			if text, ok := c.Text(key); ok {
+				if t, known := dtype.Parse(text); known {
+					return t
+				}
+				return dtype.Float32
+			}
+		}
+	}
+	return dtype.Float32
+}
+
+// modality decides whether the engine takes the model for a multimodal one.
+func (r *reading) modality() {
+	m := &r.modal
+	m.listed = r.entry.has(multimodal) || r.path != ""
+	m.byDefault = !r.entry.has(textOnly)
+	vision, hasVision := r.config.top.Sub("vision_config")
+	_, hasAudio := r.config.top.Sub("audio_config")
+	if r.entry.has(mimo) && r.entry.has(multimodal) && !(hasVision && hasAudio) {
+		m.byDefault = false
+	}
+	if m.vision = hasVision; hasVision {
+		m.visionLayers, m.visionHidden = 24, 1024 // where the class has no such field
+		if n, ok := r.config.sized(vision, "num_hidden_layers"); ok {
+			m.visionLayers = n
+		}
+		if n, ok := r.config.sized(vision, "hidden_size"); ok {
+			m.visionHidden = n
+		}
+	}
+	if only, _ := r.config.top.Bool("language_model_only"); only {
+		m.listed = false
+	}
+}

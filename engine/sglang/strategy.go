@@ -1,0 +1,160 @@
+package sglang
+
+import "headcount/problem"
+
+// stateStrategy decides how the prefix cache keeps states (overrides.py,
+// _mamba_radix_cache_resolution): with an extra buffer per request where the architecture
+// can, or without, which gives up overlap scheduling and pages.
+func (f *flags) stateStrategy() *problem.Error {
+	caches := f.entry.has(stateRadix) || f.states != nil && (f.arch == "GraniteMoeHybridForCausalLM" || f.states.registered)
+	if !caches || f.noRadix {
+		return nil
+	}
+	if f.strategy == "" || f.strategy == "auto" {
+		f.strategy = "no_buffer"
+		if (!f.noOverlap || f.page > 1) && f.extraCapable() {
+			f.strategy = "extra_buffer"
+		} else {
+			f.noOverlap = true
+		}
+	}
+	if f.extraBuffer() {
+		if !f.extraCapable() {
+			return problem.New(problem.Unsupported, "mamba_radix_cache_strategy", f.strategy, "%s keeps no extra buffer", f.arch).
+				WithHint("--mamba-radix-cache-strategy no_buffer").By(name)
+		}
+		return nil
+	}
+	switch {
+	case f.page > 1:
+		return problem.New(problem.Unsupported, "page_size", f.page, "states without an extra buffer are cached at page size 1").
+			WithHint("--page-size 1, or --disable-radix-cache").By(name)
+	case !f.noOverlap:
+		return problem.New(problem.Unsupported, "mamba_radix_cache_strategy", f.strategy, "does not run with overlap scheduling").
+			WithHint("--disable-overlap-schedule").By(name)
+	}
+	return nil
+}
+
+func (f *flags) extraCapable() bool {
+	return f.entry.has(extraState) || f.states != nil && f.states.registered
+}
+
+// extraBuffer reports whether each request has state slots for tracking besides.
+func (f *flags) extraBuffer() bool {
+	return !f.noRadix && (f.strategy == "extra_buffer" || f.strategy == "extra_buffer_lazy")
+}
+
+// slotsPerRequest is how many state slots a request takes at most
+// (_calculate_mamba_ratio).
+func (f *flags) slotsPerRequest() int64 {
+	switch {
+	case f.noRadix:
+		return 1
+	case !f.extraBuffer():
+		return 3
+	case f.strategy == "extra_buffer_lazy" || f.noOverlap:
+		return 4
+	}
+	return 5
+}
+
+// speculative fills what a drafting algorithm left open (speculative_hook.py).
+func (f *flags) speculative() *problem.Error {
+	if f.lay.PP > 1 {
+		f.noOverlap = true
+	}
+	s := &f.spec
+	switch s.algorithm {
+	case "":
+		return nil
+	case "NEXTN":
+		s.algorithm = "EAGLE"
+	case "EAGLE", "EAGLE3", "STANDALONE", "NGRAM", "DFLASH", "DSPARK", "FROZEN_KV_MTP":
+	default:
+		return problem.New(problem.BadValue, "speculative_algorithm", s.algorithm, "not an algorithm of the engine").
+			WithHint("one of EAGLE, EAGLE3, NEXTN, STANDALONE, NGRAM, DFLASH, DSPARK").By(name)
+	}
+	if f.maxRunning == 0 {
+		f.maxRunning = 48
+	}
+	switch {
+	case s.eagle():
+		if s.steps == 0 {
+			s.steps, s.topK, s.tokens = 3, 1, 4
+			switch f.arch {
+			case "LlamaForCausalLM", "Grok1ForCausalLM", "Grok1VForCausalLM":
+				s.steps, s.topK, s.tokens = 5, 4, 8
+			}
+		}
+		if s.topK == 1 {
+			s.tokens = s.steps + 1
+		}
+		if _, decode := f.phases(); s.topK > 1 && decode == "trtllm_mha" {
+			return problem.New(problem.Unsupported, "speculative_eagle_topk", s.topK, "trtllm_mha drafts a chain only").
+				WithHint("--speculative-eagle-topk 1").By(name)
+		}
+	case s.algorithm == "NGRAM":
+		if s.tokens == 0 {
+			s.tokens = 12
+		}
+		s.topK = 10 // --speculative-ngram-max-bfs-breadth
+		if s.steps == 0 {
+			s.steps = s.tokens / s.topK
+		}
+	default:
+		s.steps, s.topK = 1, 1
+		if s.tokens == 0 {
+			s.tokens = f.blockSize()
+		}
+	}
+	if f.lay.PP > 1 {
+		return problem.New(problem.Unsupported, "pipeline_parallel_size", f.lay.PP, "no speculative decoding over pipeline stages").By(name)
+	}
+	return nil
+}
+
+// blockSize is how many tokens a block-drafting model writes at once.
+func (f *flags) blockSize() int64 {
+	if d := f.opts.Draft; d != nil {
+		if n, ok := d.Config.Int("block_size"); ok && n > 0 && n <= maxSize {
+			return n
+		}
+	}
+	return 16
+}
+
+// cacheRules end what concerns the cache: features that models do without, and ranges.
+func (f *flags) cacheRules() *problem.Error {
+	f.swaRatio, f.stateRatio = orElse(f.swaRatio, 0.8), orElse(f.stateRatio, 0.9)
+	if !(f.swaRatio > 0 && f.swaRatio <= 1) {
+		return problem.New(problem.BadValue, "swa_full_tokens_ratio", f.swaRatio, "not above 0 and at most 1").By(name)
+	}
+	if !(f.stateRatio > 0) || f.stateRatio > 1e9 {
+		return problem.New(problem.BadValue, "mamba_full_memory_ratio", f.stateRatio, "not above 0").By(name)
+	}
+	if f.multimodal && f.entry.has(unchunked) || f.embedsWhole() {
+		f.chunk = -1
+	}
+	if f.embedsWhole() {
+		f.noRadix = true
+	}
+	return nil
+}
+
+// embedsWhole are models that read a prompt in one pass, both ways.
+func (f *flags) embedsWhole() bool {
+	switch f.arch {
+	case "EmbeddingGemma2Model":
+		return true
+	case "HrmTextForCausalLM":
+		prefix, given := f.config.top.Bool("prefix_lm")
+		return prefix || !given
+	}
+	return f.embeddingGemma()
+}
+
+// embeddingGemma is a Gemma 3 text model that attends both ways.
+func (r *reading) embeddingGemma() bool {
+	return r.config.text.ModelType() == "gemma3_text" && r.config.truth("use_bidirectional_attention")
+}
