@@ -143,6 +143,7 @@ type Object struct {
 	keys   []string
 	values []Value          // one for each key; a List has these alone
 	index  map[string]int32 // position of each key, once there are more than scanned
+	read   []bool           // whether each key was looked up; nil unless recorded
 }
 
 // scanned is how many keys are looked up by comparing each; a map is slower below it.
@@ -189,6 +190,9 @@ func (o *Object) Get(key string) (v Value, ok bool) {
 	i := find(o.keys, o.index, key)
 	if i < 0 {
 		return Value{}, false
+	}
+	if o.read != nil {
+		o.read[i] = true
 	}
 	return o.values[i], true
 }
