@@ -24,10 +24,10 @@ func TestRecord(t *testing.T) {
 	list.List()[0].Dict().Get("e")
 	src.HFQuant.Get("h")
 	got := reduced()
-	if have, want := string(got.Config.AppendJSON(nil)), `{"a": 1, "null": null, "text_config": {"d": 4}, "list": [{"e": 5}, 7]}`; have != want {
+	if have, want := string(got.Config.AppendJSON(nil)), `{"a":1,"null":null,"text_config":{"d":4},"list":[{"e":5},7]}`; have != want {
 		t.Errorf("config is %s, want %s", have, want)
 	}
-	if have, want := string(got.HFQuant.AppendJSON(nil)), `{"h": 9}`; have != want {
+	if have, want := string(got.HFQuant.AppendJSON(nil)), `{"h":9}`; have != want {
 		t.Errorf("hf_quant_config is %s, want %s", have, want)
 	}
 }
@@ -42,10 +42,10 @@ func TestMerge(t *testing.T) {
 	}
 	base := parse(`{"a": 1, "t": {"x": 1, "y": 2}, "s": {"z": 3}}`)
 	got := base.Merge(parse(`{"t": {"y": 5, "w": 6}, "s": 4, "n": null}`))
-	if have, want := string(got.AppendJSON(nil)), `{"a": 1, "t": {"x": 1, "y": 5, "w": 6}, "s": 4, "n": null}`; have != want {
+	if have, want := string(got.AppendJSON(nil)), `{"a":1,"t":{"x":1,"y":5,"w":6},"s":4,"n":null}`; have != want {
 		t.Errorf("merged is %s, want %s", have, want)
 	}
-	if have := string(base.AppendJSON(nil)); have != `{"a": 1, "t": {"x": 1, "y": 2}, "s": {"z": 3}}` {
+	if have := string(base.AppendJSON(nil)); have != `{"a":1,"t":{"x":1,"y":2},"s":{"z":3}}` {
 		t.Errorf("the base became %s", have)
 	}
 }
