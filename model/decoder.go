@@ -35,6 +35,11 @@ type decoder struct {
 	sparse  func(layer int) bool // which layers have the experts; nil: all
 	nextN   int                  // MTP layers that the checkpoint holds beside the decoder's
 
+	nextForm   *form   // of an MTP layer; nil: the decoder's attention
+	nextWindow int     // of an MTP layer's attention
+	nextDense  bool    // an MTP layer has an MLP though the decoder's have experts
+	nextJoin   []Param // what joins hidden state and embedding before an MTP layer; nil: DeepSeek's
+
 	form func(layer int) *form // what a layer has in place of attention; nil: attention
 
 	extra func(window int) []Param // further parameters of a layer
@@ -130,10 +135,10 @@ func (d decoder) kinds(layers int) []layerKind {
 // engines build it first.
 func (d decoder) caches(k layerKind) []Cache {
 	switch {
-	case k.form != nil:
-		return k.form.caches
 	case d.encoder:
 		return []Cache{{Kind: EncoderOnly, Attn: d.heads.geometry()}}
+	case k.form != nil:
+		return k.form.caches
 	case d.latent == nil:
 		return []Cache{d.heads.cache(k.window)}
 	case k.indexed:

@@ -8,13 +8,19 @@ var exaone4 = family{
 	types:         []string{"exaone4", "exaone4_5", "exaone4_5_text"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false) || r.flag("bias", false)
-		return r.decoder(decoder{
+		d := decoder{
 			gated:   true,
 			qkvBias: bias,
 			outBias: bias,
 			mlpBias: r.flag("mlp_bias", false),
 			norms:   []string{"post_attention_layernorm", "post_feedforward_layernorm"},
 			qkNorm:  normPerHead,
-		})
+			windows: r.windows(r.layers()),
+			nextN:   r.nextN(),
+		}
+		if d.nextN > 0 && len(d.windows) > 0 {
+			d.nextJoin, d.nextWindow = shardedJoin(r.size("hidden_size")), d.windows[0] // counted as layer 0
+		}
+		return r.decoder(d)
 	},
 }

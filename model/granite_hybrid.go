@@ -47,3 +47,28 @@ func (r *reader) mambaMixer(inner int, fields mamba2Fields) mamba2 {
 		convBias: r.flag("mamba_conv_bias", true),
 	}
 }
+
+// bamba mixes Mamba-2 layers with attention, each before an MLP (transformers
+// modeling_bamba.py).
+var bamba = family{
+	name:          "bamba",
+	architectures: []string{"BambaForCausalLM", "BambaModel"},
+	types:         []string{"bamba"},
+	resolve: func(r *reader) *Model {
+		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
+		m := r.mambaMixer(r.times("mamba_expand", r.size("mamba_expand"), hidden), mamba2Fields{
+			inner: "mamba_expand", heads: "mamba_n_heads", groups: "mamba_n_groups"})
+		m.gatedNorm = true
+		biased := r.flag("attention_bias", false)
+		if r.err != nil || !r.valid(m.State, "mamba_n_heads") {
+			return r.model()
+		}
+		return r.decoder(decoder{
+			gated: true, heads: h, mlpBias: r.flag("mlp_bias", false), norms: []string{"input_layernorm", "pre_ff_layernorm"}, names: jambaNames,
+			form: r.formByType(layers, map[string]*form{
+				"linear_attention": {caches: []Cache{m.cache()}, params: m.params("mamba", hidden)},
+				"full_attention":   {caches: []Cache{h.cache(0)}, params: attentionParams("self_attn", h, hidden, biased, biased)},
+			}),
+		})
+	},
+}

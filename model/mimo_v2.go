@@ -28,18 +28,21 @@ var mimoV2 = family{
 		if r.err != nil || !r.mimoHeads(window) {
 			return r.model()
 		}
+		all := &form{caches: []Cache{full.cache(0)}, params: attentionParams("self_attn", full, hidden, biased, false)}
+		sliding := &form{caches: []Cache{window.cache(width)}, params: attentionParams("self_attn", window, hidden, biased, false)}
+		if sunk {
+			sliding.params = append(sliding.params, sinks("self_attn.attention_sink_bias", window.query))
+		}
+		isSliding := r.mimoSliding(layers)
 		return r.decoder(decoder{
 			gated: true, heads: full, untied: true, experts: e, sparse: r.mimoSparse(layers),
-			form: formPerKind(r.mimoSliding(layers), func(sliding bool) *form {
-				if !sliding {
-					return &form{caches: []Cache{full.cache(0)}, params: attentionParams("self_attn", full, hidden, biased, false)}
+			nextN: 1, nextForm: sliding, nextDense: true,
+			form: func(layer int) *form {
+				if layer < len(isSliding) && isSliding[layer] {
+					return sliding
 				}
-				f := &form{caches: []Cache{window.cache(width)}, params: attentionParams("self_attn", window, hidden, biased, false)}
-				if sunk {
-					f.params = append(f.params, sinks("self_attn.attention_sink_bias", window.query))
-				}
-				return f
-			}),
+				return all
+			},
 		})
 	},
 }

@@ -15,19 +15,30 @@ func (r *reader) nextN() int {
 	return 0
 }
 
-// draft are the checkpoint's MTP layers: each a decoder layer of the last kind behind a
-// projection of the last hidden state and the next token's embedding, both normalised, and
-// a norm before the head (DeepSeek-V3, arXiv 2412.19437, section 2.2; vllm deepseek_mtp.py).
-// Embedding and head are the model's own.
+// draft are the checkpoint's MTP layers: each a decoder layer of the last kind, or of its
+// own, behind a projection of the last hidden state and the next token's embedding, both
+// normalised, and a norm before the head (DeepSeek-V3, arXiv 2412.19437, section 2.2; vllm
+// deepseek_mtp.py). Embedding and head are the model's own.
 func (d decoder) draft(hidden int) []*Layer {
 	if d.nextN == 0 {
 		return nil
 	}
-	k := layerKind{sparse: d.experts.count > 0, indexed: d.indexed != nil}
-	project := Param{Name: "eh_proj.weight", Part: Other, Rows: whole(hidden), Cols: whole(2 * hidden)}
-	return repeat(&Layer{
-		Caches: d.caches(k),
-		Params: append(d.params(k, hidden), project,
-			norm("enorm", hidden), norm("hnorm", hidden), norm("shared_head.norm", hidden)),
-	}, d.nextN)
+	k := layerKind{form: d.nextForm, window: d.nextWindow, sparse: d.experts.count > 0 && !d.nextDense, indexed: d.indexed != nil}
+	join := d.nextJoin
+	if join == nil {
+		join = []Param{
+			{Name: "eh_proj.weight", Part: Other, Rows: whole(hidden), Cols: whole(2 * hidden)},
+			norm("enorm", hidden), norm("hnorm", hidden), norm("shared_head.norm", hidden),
+		}
+	}
+	return repeat(&Layer{Caches: d.caches(k), Params: append(d.params(k, hidden), join...)}, d.nextN)
+}
+
+// shardedJoin is what joins hidden state and embedding where the projection is divided
+// over ranks (vllm qwen3_next_mtp.py, exaone_moe_mtp.py).
+func shardedJoin(hidden int) []Param {
+	return []Param{
+		linear("fc", Other, sharded(hidden, "hidden_size"), whole(2*hidden)),
+		norm("pre_fc_norm_hidden", hidden), norm("pre_fc_norm_embedding", hidden), norm("norm", hidden),
+	}
 }

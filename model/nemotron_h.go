@@ -3,6 +3,8 @@ package model
 import (
 	"slices"
 	"strings"
+
+	"headcount/problem"
 )
 
 // nemotronH has one thing a layer: a Mamba-2 mixer, attention, an MLP or routed experts,
@@ -19,16 +21,19 @@ var nemotronH = family{
 		if r.err != nil || !r.valid(m.State, "mamba_num_heads") {
 			return r.model()
 		}
-		return r.decoder(decoder{
+		forms := map[string]*form{
+			"linear_attention": {alone: true, caches: []Cache{m.cache()}, params: m.params("mixer", hidden)},
+			"full_attention":   {alone: true, caches: []Cache{h.cache(window)}, params: attentionParams("mixer", h, hidden, false, false)},
+			"mlp":              {alone: true, params: mlpParams("mixer", MLP, hidden, width, false, biased)},
+			"moe":              {alone: true, params: e.params(hidden)},
+		}
+		model := r.decoder(decoder{
 			everyStage: true, untied: true, heads: h, norms: []string{"norm"}, names: nemotronNames, experts: e,
 			sparse: func(int) bool { return false },
-			form: r.formByType(layers, map[string]*form{
-				"linear_attention": {alone: true, caches: []Cache{m.cache()}, params: m.params("mixer", hidden)},
-				"full_attention":   {alone: true, caches: []Cache{h.cache(window)}, params: attentionParams("mixer", h, hidden, false, false)},
-				"mlp":              {alone: true, params: mlpParams("mixer", MLP, hidden, width, false, biased)},
-				"moe":              {alone: true, params: e.params(hidden)},
-			}),
+			form:   r.formByType(layers, forms),
 		})
+		model.Draft = r.nemotronDraft(forms, hidden)
+		return model
 	},
 }
 
@@ -77,4 +82,31 @@ func latentExperts(width, hidden int, biased bool) []Param {
 		params = append(params, bias("mixer.fc1_latent_proj", Attention, whole(width)), bias("mixer.fc2_latent_proj", Attention, whole(hidden)))
 	}
 	return params
+}
+
+// nemotronDraft are the layers of the checkpoint's MTP head, whose pattern is one of
+// attention and experts. The first joins hidden state and embedding, the last has a norm
+// (vllm nemotron_h_mtp.py).
+func (r *reader) nemotronDraft(forms map[string]*form, hidden int) []*Layer {
+	pattern, _ := r.List("mtp_layers_block_type")
+	if r.opt("num_nextn_predict_layers", 0) == 0 || len(pattern) > maxLayers {
+		return nil
+	}
+	var layers []*Layer
+	for i, v := range pattern {
+		name, _ := v.Text()
+		f := forms[name]
+		if f == nil || name != "full_attention" && name != "moe" {
+			r.fail(problem.BadValue, "mtp_layers_block_type", "entry %d is neither attention nor experts", i)
+			return nil
+		}
+		layers = append(layers, &Layer{Caches: f.caches, Params: append(slices.Clone(f.params), norm("norm", hidden))})
+	}
+	if len(layers) > 0 {
+		first, last := layers[0], layers[len(layers)-1]
+		first.Params = append(first.Params, linear("eh_proj", Other, sharded(hidden, "hidden_size"), whole(2*hidden)),
+			norm("enorm", hidden), norm("hnorm", hidden))
+		last.Params = append(last.Params, norm("final_layernorm", hidden))
+	}
+	return layers
 }

@@ -10,6 +10,7 @@ var qwen3Next = family{
 	types:         []string{"qwen3_next"},
 	resolve: func(r *reader) *Model {
 		d := r.deltaNetDecoder(qwen3NextProjections)
+		d.nextN = r.opt("num_nextn_predict_layers", 1)
 		d.everywhere, d.untied = []Part{Embedding, Head}, true
 		d.experts, d.sparse = r.qwenExperts(), r.qwenSparse()
 		d.experts.sharedGate = "mlp.shared_expert_gate"
@@ -26,6 +27,7 @@ var qwen3_5 = family{
 	types: []string{"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"},
 	resolve: func(r *reader) *Model {
 		d := r.deltaNetDecoder(qwen3_5Projections)
+		d.nextN = r.opt("mtp_num_hidden_layers", 1)
 		d.everywhere = []Part{Embedding}
 		if r.ModelType() == "qwen3_5_moe_text" {
 			d.experts = r.qwenExperts()
@@ -53,12 +55,13 @@ func (r *reader) deltaNetDecoder(names [6]string) decoder {
 	if r.flag("layer_scale", false) {
 		scales = []Param{{Name: "attn_layer_scale", Part: Other, Rows: whole(hidden)}, {Name: "ffn_layer_scale", Part: Other, Rows: whole(hidden)}}
 	}
+	attention := &form{caches: []Cache{h.cache(0)}, params: gatedAttention(h, hidden, gated, biased)}
 	return decoder{
-		gated: true, heads: h, qkNorm: normPerHead,
+		gated: true, heads: h, nextForm: attention, nextJoin: shardedJoin(hidden),
 		extra: func(int) []Param { return scales },
 		form: r.formByType(layers, map[string]*form{
 			"linear_attention": {caches: []Cache{d.cache()}, params: d.params("linear_attn", hidden)},
-			"full_attention":   {caches: []Cache{h.cache(0)}, params: gatedAttention(h, hidden, gated, biased)},
+			"full_attention":   attention,
 		}),
 	}
 }
