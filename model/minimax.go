@@ -2,10 +2,11 @@ package model
 
 // miniMax is MiniMax-Text-01 in Transformers' own form: lightning attention, with each few
 // layers one of softmax attention, and routed experts (transformers modeling_minimax.py).
+// The checkpoint's own config, which MiniMax-M1's has too, tells the kinds by attn_type_list.
 var miniMax = family{
 	name:          "minimax",
-	architectures: []string{"MiniMaxForCausalLM", "MiniMaxModel"},
-	types:         []string{"minimax"},
+	architectures: []string{"MiniMaxForCausalLM", "MiniMaxModel", "MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM"},
+	types:         []string{"minimax", "minimax_text_01", "minimax_m1"},
 	resolve: func(r *reader) *Model {
 		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
 		e := r.experts("block_sparse_moe", "num_local_experts", "intermediate_size")
@@ -25,6 +26,21 @@ var miniMax = family{
 			"linear_attention": {caches: []Cache{s.cache()}, params: lightning},
 			"full_attention":   {caches: []Cache{h.cache(0)}, params: attentionParams("self_attn", h, hidden, false, false)},
 		}
-		return r.decoder(decoder{heads: h, experts: e, form: r.formByType(layers, forms)})
+		d := decoder{heads: h, experts: e}
+		if _, ok := r.List("layer_types"); ok || !r.Has("attn_type_list") {
+			d.form = r.formByType(layers, forms)
+			return r.decoder(d)
+		}
+		types := r.ints("attn_type_list")
+		if len(types) != layers {
+			r.fail("bad_value", "attn_type_list", "%d entries for %d layers", len(types), layers)
+		}
+		d.form = func(layer int) *form {
+			if layer < len(types) && types[layer] == 1 {
+				return forms["full_attention"]
+			}
+			return forms["linear_attention"]
+		}
+		return r.decoder(d)
 	},
 }
