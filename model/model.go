@@ -7,6 +7,8 @@
 package model
 
 import (
+	"sync"
+
 	"headcount/attn"
 	"headcount/dtype"
 )
@@ -39,6 +41,8 @@ type Model struct {
 	WeightsUnknown string
 
 	Provenance map[string]string // field of the report ← where it came from
+
+	memo sync.Map // see Memo
 }
 
 // A Layer is one decoder layer: what it caches, in the order in which engines build

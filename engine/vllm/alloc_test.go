@@ -134,7 +134,10 @@ func checkResult(gs []group, row *golden.VLLMRow, blockOuter bool, want *golden.
 	}
 	bytes := blockBytes(gs, len(row.Specs), blockOuter)
 	p := pool{available: want.Available}
-	err := planPool(gs, bytes, &d, p)
+	err := checkPages(gs, bytes)
+	if err == nil {
+		err = d.admit(gs, bytes, p)
+	}
 	if want.Error != nil {
 		if err == nil {
 			return "want refusal: " + want.Error.Message

@@ -98,7 +98,7 @@ type padding struct{ layers, of int64 }
 
 // groups splits the layers of the whole model into groups (v1/core/kv_cache_planning.py,
 // get_kv_cache_groups). blockOuter is the memory layout's: blocks before layers.
-func (c *caches) groups(blockOuter, noHybrid bool) ([]group, []padding, error) {
+func (c *caches) groups(blockOuter, noHybrid bool) ([]group, []padding, *problem.Error) {
 	if noHybrid {
 		p, err := c.promoteBySharding()
 		if err != nil {
@@ -260,7 +260,7 @@ func (s *spec) shardedByDCP() bool { return s.Class != mambaState && !s.Replicat
 // promoteBySharding allocates windows and chunks as full attention, for a server without
 // the hybrid cache manager (unify_hybrid_kv_cache_specs): sharded and replicated caches
 // each for themselves.
-func (c *caches) promoteBySharding() (*caches, error) {
+func (c *caches) promoteBySharding() (*caches, *problem.Error) {
 	specs := slices.Clone(c.specs)
 	for _, replicated := range []bool{false, true} {
 		var part []spec
@@ -285,7 +285,7 @@ func (c *caches) promoteBySharding() (*caches, error) {
 
 // promote turns windows and chunks among full attention into full attention, in place
 // (_promote_local_kv_cache_specs). The result must be of one type.
-func promote(specs []spec) error {
+func promote(specs []spec) *problem.Error {
 	if ok, err := oneType(specs); ok || err != nil {
 		return err
 	}
@@ -326,7 +326,7 @@ func promote(specs []spec) error {
 }
 
 // oneType tells whether the specs make a single group.
-func oneType(specs []spec) (bool, error) {
+func oneType(specs []spec) (bool, *problem.Error) {
 	switch _, fit := merge(specs); fit {
 	case windowsDiffer:
 		return false, errWindows()
@@ -336,7 +336,7 @@ func oneType(specs []spec) (bool, error) {
 	return uniform(specs), nil
 }
 
-func errWindows() error {
+func errWindows() *problem.Error {
 	return problem.New(problem.Unsupported, "sliding_window", nil,
 		"All attention layers in the same KV cache group must have the same window size.")
 }
@@ -369,7 +369,7 @@ func (c *caches) asFull() []group {
 // equalPages makes all pages as large as the largest (unify_kv_cache_spec_page_size): by
 // more tokens in a block where the page divides, by padding where it does not. A Mamba
 // page does not grow with the block and is always padded; a latent's cannot be.
-func (c *caches) equalPages() (*caches, error) {
+func (c *caches) equalPages() (*caches, *problem.Error) {
 	largest := int64(0)
 	for i := range c.specs {
 		largest = max(largest, c.specs[i].page())
@@ -401,14 +401,14 @@ func (c *caches) equalPages() (*caches, error) {
 	return c.with(specs), nil
 }
 
-func errNoPage(s *spec) error {
+func errNoPage(s *spec) *problem.Error {
 	return problem.New(problem.Unsupported, "block_size", s.BlockSize,
 		"a block of this size holds no state of a layer that keeps one state per %d tokens", s.TokensPerState)
 }
 
 // equalGroups cuts layers of one page size into groups of about equally many layers
 // (_get_kv_cache_groups_uniform_page_size).
-func (c *caches) equalGroups() ([]group, []padding, error) {
+func (c *caches) equalGroups() ([]group, []padding, *problem.Error) {
 	type bucket struct {
 		spec   spec // of all its layers
 		shares []share
@@ -464,7 +464,7 @@ next:
 // maxShares bounds groups × stages, which an absurd config could drive beyond memory.
 const maxShares = 1 << 20
 
-func errTooMany(n int64) error {
+func errTooMany(n int64) *problem.Error {
 	return problem.New(problem.BadValue, "num_hidden_layers", nil, "%d cache groups are too many", n)
 }
 

@@ -20,7 +20,7 @@ type pack struct {
 // packed groups layers of different pages for a layout whose blocks hold the pages of a
 // group side by side (_get_packed_kv_cache_groups; DeepSeek-V4). Buckets with equally many
 // layers of each page size repeat a pattern and are cut into groups of as many repeats.
-func (c *caches) packed() ([]group, error) {
+func (c *caches) packed() ([]group, *problem.Error) {
 	packs := c.packs()
 	floor := int64(0)
 	for _, p := range packs {

@@ -179,7 +179,7 @@ func (d demand) fits(gs []group, stage int32, blocks int64) int64 {
 
 // admit checks that each stage's pool of available bytes holds one request of the maximum
 // length, beside the null block that the pool keeps back (_check_enough_kv_cache_memory).
-func (d *demand) admit(gs []group, perBlock []int64, p pool) error {
+func (d *demand) admit(gs []group, perBlock []int64, p pool) *problem.Error {
 	for stage, bytes := range perBlock {
 		available := p.bytes(bytes)
 		usable := available - bytes
@@ -214,7 +214,7 @@ func windowUnderDCP(gs []group) *spec {
 }
 
 // tooSmall is the engine's refusal of a pool that cannot hold one request.
-func (d *demand) tooSmall(gs []group, stage int32, bytes, blocks, usable int64) error {
+func (d *demand) tooSmall(gs []group, stage int32, bytes, blocks, usable int64) *problem.Error {
 	longest := d.fits(gs, stage, usable/bytes)
 	estimate, hint := "", ""
 	if longest > 0 {
@@ -365,8 +365,8 @@ func replicas(gs []group, tp, dcp int64) int64 {
 	return n
 }
 
-// planPool is the engine's checks of a pool, in its order.
-func planPool(gs []group, perBlock []int64, d *demand, p pool) error {
+// checkPages refuses blocks that would take nothing.
+func checkPages(gs []group, perBlock []int64) *problem.Error {
 	for i := range gs {
 		for _, s := range gs[i].shares {
 			if s.spec.page() == 0 {
@@ -376,8 +376,9 @@ func planPool(gs []group, perBlock []int64, d *demand, p pool) error {
 	}
 	for stage, bytes := range perBlock {
 		if bytes == 0 {
-			return problem.New(problem.IllegalLayout, "pipeline_parallel_size", len(perBlock), "stage %d has no layer with a cache", stage)
+			return problem.New(problem.IllegalLayout, "pipeline_parallel_size", len(perBlock), "stage %d has no layer with a cache", stage).
+				WithHint("a smaller pipeline_parallel_size")
 		}
 	}
-	return d.admit(gs, perBlock, p)
+	return nil
 }

@@ -174,7 +174,7 @@ func (s *spec) pad() {
 }
 
 // check refuses sizes that no page can have: products beyond int64, or a page of nothing.
-func (s *spec) check() error {
+func (s *spec) check() *problem.Error {
 	n, ok := mul(s.BlockSize, s.StatesPerToken)
 	if ok && s.Class != mambaState {
 		n, ok = mul(n/s.TokensPerState, s.HeadSlots)

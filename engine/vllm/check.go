@@ -1,0 +1,118 @@
+package vllm
+
+import (
+	"fmt"
+	"strings"
+
+	"headcount/problem"
+)
+
+// checkContextSplit refuses a decode context parallel size that does not divide the
+// tensor parallel size (config/parallel.py).
+func (s *setup) checkContextSplit() *problem.Error {
+	if tp, dcp := s.layout.TP, s.layout.DCP; tp%dcp != 0 {
+		return problem.New(problem.IllegalLayout, "decode_context_parallel_size", dcp, "tp_size=%d must be divisible by dcp_size=%d.", tp, dcp).
+			WithHint("decode_context_parallel_size %s", legal(tp, func(n int) bool { return tp%n == 0 }))
+	}
+	return nil
+}
+
+// checkFloatCache refuses an unquantised cache of another dtype than the model's
+// (VllmConfig._reject_mismatched_float_kv_cache).
+func (s *setup) checkFloatCache() *problem.Error {
+	if c := s.cacheDType; (c == "float16" || c == "bfloat16") && c != s.dtype.String() {
+		return problem.New(problem.Unsupported, "kv_cache_dtype", c, "kv_cache_dtype=%q is incompatible with dtype=%q.", c, s.dtype).
+			WithHint("kv_cache_dtype auto")
+	}
+	return nil
+}
+
+// checkPackedCache refuses nvfp4 caches of latents.
+func (s *setup) checkPackedCache() *problem.Error {
+	if c := s.cacheDType; s.v.mla && strings.HasPrefix(c, "nvfp4") && c != "nvfp4_ds_mla" {
+		return problem.New(problem.Unsupported, "kv_cache_dtype", c, "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends").
+			WithHint("kv_cache_dtype auto or fp8")
+	}
+	return nil
+}
+
+// checkLayout holds the parallel sizes against the model's totals
+// (ModelConfig.verify_with_parallel_config).
+func (s *setup) checkLayout() *problem.Error {
+	v, l := s.v, s.layout
+	tp, dcp := int64(l.TP), int64(l.DCP)
+	if v.queries%tp != 0 {
+		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "not divisible by tensor parallel size %d", tp).
+			WithHint("legal tensor parallel sizes: %s", v.legalTP())
+	}
+	if l.EP && v.experts == 0 {
+		return problem.New(problem.IllegalLayout, "enable_expert_parallel", true,
+			"Number of experts in the model must be greater than 0 when expert parallelism is enabled.").
+			WithHint("enable_expert_parallel false")
+	}
+	if l.PP > 1 && !v.pipelines {
+		return problem.New(problem.Unsupported, "pipeline_parallel_size", l.PP, "Pipeline parallelism is not supported for this model.").
+			WithHint("pipeline_parallel_size 1")
+	}
+	if dcp == 1 || v.mla {
+		return nil
+	}
+	switch {
+	case v.kv == 0:
+		return problem.New(problem.IllegalLayout, "decode_context_parallel_size", dcp, "a model without KV heads cannot split the context").
+			WithHint("decode_context_parallel_size 1")
+	case tp <= v.kv:
+		return problem.New(problem.IllegalLayout, "decode_context_parallel_size", dcp,
+			"Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` (%d) to be greater than the model's total number of KV heads (%d).", tp, v.kv).
+			WithHint("decode_context_parallel_size 1, or a tensor parallel size above %d", v.kv)
+	case dcp > tp/v.kv:
+		return problem.New(problem.IllegalLayout, "decode_context_parallel_size", dcp,
+			"`--decode-context-parallel-size` (%d) exceeds the maximum supported value (%d) for `--tensor-parallel-size` (%d) and %d model KV heads.", dcp, tp/v.kv, tp, v.kv).
+			WithHint("decode_context_parallel_size %d", tp/v.kv)
+	case v.queries/v.kv%dcp != 0:
+		return problem.New(problem.IllegalLayout, "decode_context_parallel_size", dcp,
+			"The model's number of query heads per KV head (%d) must be divisible by `--decode-context-parallel-size` (%d) for GQA/MQA.", v.queries/v.kv, dcp).
+			WithHint("decode_context_parallel_size 1")
+	}
+	return nil
+}
+
+// field is the path of a text config's field in the file.
+func (v *view) field(key string) string {
+	if where := v.model.Config.Where(key); where != "" && !strings.Contains(where, " ") {
+		return where
+	}
+	return key
+}
+
+// legalTP lists the tensor parallel sizes that divide every layer's heads.
+func (v *view) legalTP() string {
+	return legal(maxListedTP, func(tp int) bool {
+		if v.queries%int64(tp) != 0 {
+			return false
+		}
+		for _, l := range v.layers {
+			for i := range l.Caches {
+				g := &l.Caches[i].Attn
+				if g.QueryHeads%tp != 0 || g.KVHeads > 0 && g.KVHeads%tp != 0 && tp%g.KVHeads != 0 {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// maxListedTP bounds the sizes that a hint lists; no node has more devices on one link.
+const maxListedTP = 64
+
+// legal lists the numbers up to most that are ok.
+func legal(most int, ok func(int) bool) string {
+	var out []string
+	for n := 1; n <= most; n++ {
+		if ok(n) {
+			out = append(out, fmt.Sprint(n))
+		}
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,301 @@
+// Package vllm is vLLM's rules: which attention backend a model gets on a device, the block
+// sizes that follow, how layers are grouped, and what a pool of cache memory then holds.
+//
+// The order is the engine's own, so that a plan is refused for the reason that the engine
+// would give first: the config and the flags (setup), the model's layers (layerCaches),
+// block sizes (chooseBlock), groups, and the pool.
+package vllm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"headcount/attn"
+	"headcount/engine"
+	"headcount/layout"
+	"headcount/problem"
+)
+
+// Engine is vLLM. The zero Engine is [Version].
+type Engine struct {
+	version string
+	rules   *release
+}
+
+// Name is "vllm".
+func (Engine) Name() string { return "vllm" }
+
+// Version is the release whose rules are applied.
+func (e Engine) Version() string {
+	if e.version == "" {
+		return Version
+	}
+	return e.version
+}
+
+// Plan says what vLLM allocates for the cache of a model on a layout, and what it logs.
+func (e Engine) Plan(job engine.Job) (*engine.Result, error) {
+	if e.rules == nil {
+		e.rules = &releases[len(releases)-1]
+	}
+	p := newPlan(job, e.rules)
+	if err := p.run(); err != nil {
+		if err.RefusedBy == "" && err.Code != problem.NotKnown {
+			err = err.By("vllm")
+		}
+		return &p.result, err
+	}
+	return &p.result, nil
+}
+
+// A plan is one answer in the making. What the Result points to lives inside of it, so that
+// a plan is one allocation for the most part.
+type plan struct {
+	setup  setup
+	result engine.Result
+
+	spans    []layout.Span
+	caches   []layerCache // of the distinct layers
+	from     []int32      // index in caches of each distinct layer's first, and their number
+	all      caches
+	rows     []engine.Run // of each distinct spec
+	groups   []group
+	perBlock []int64
+	demand   demand
+	capacity capacity
+
+	flags  [3]bool
+	sizes  [3]int
+	blocks int64
+	memory int64
+	quant  string
+	rank1  [1]engine.Rank
+	span1  [1]layout.Span
+	line1  [1]string
+	row1   [2]engine.Run
+	from1  [8]int32
+	alone  []int64
+}
+
+func newPlan(job engine.Job, rules *release) *plan {
+	p := &plan{}
+	opt := job.Options
+	if opt == nil {
+		opt = &engine.Options{}
+	}
+	p.setup = setup{v: viewOf(job.Model), opt: opt, layout: job.Layout.Normal(), gpu: newDevice(job.GPU), rules: rules}
+	p.result.Fraction = rules.fraction
+	if opt.GPUMemoryUtilization > 0 {
+		p.result.Fraction = opt.GPUMemoryUtilization
+	}
+	if job.GPU == nil {
+		p.note("device-assumed", "info", "no device named: backends and batch sizes are those of an H100", "name one with --gpu")
+	}
+	return p
+}
+
+// run goes through the engine's steps.
+func (p *plan) run() *problem.Error {
+	s := &p.setup
+	p.describe()
+	err := s.resolve()
+	p.resolved()
+	if err != nil {
+		return err
+	}
+	if err := p.build(); err != nil {
+		return err
+	}
+	if err := p.group(); err != nil {
+		return err
+	}
+	return p.fillPool()
+}
+
+// describe fills what the engine makes of the model alone.
+func (p *plan) describe() {
+	v := p.setup.v
+	p.result.Model = engine.View{QueryHeads: int(v.queries), KVHeads: int(v.kv), HeadDim: int(v.head), Quantization: v.quant}
+	if v.mla {
+		p.result.Model.AttentionArch = attn.MLA
+	}
+}
+
+// resolved fills the settings that are known so far.
+func (p *plan) resolved() {
+	s, r := &p.setup, &p.result.Resolved
+	p.result.Model.MaxModelLen, p.result.Model.DType, p.result.Model.Quantization = s.maxLen, s.dtype, s.quant
+	p.flags = [3]bool{s.async, s.chunked, s.prefixCaching}
+	*r = engine.Resolved{
+		MaxNumBatchedTokens: int(s.tokens), MaxNumSeqs: int(s.seqs), MaxInFlightTokens: int(s.inFlight),
+		AsyncScheduling: &p.flags[0], ChunkedPrefill: &p.flags[1], PrefixCaching: &p.flags[2],
+		MambaCacheMode: s.mode(), CacheDType: s.cacheDType, DType: s.dtype.String(),
+	}
+	if p.quant = s.quant; p.quant != "" {
+		r.Quant = &p.quant
+	}
+}
+
+// build picks backends and block sizes and derives the specs of each stage's layers.
+func (p *plan) build() *problem.Error {
+	s := &p.setup
+	var err *problem.Error
+	if p.caches, err = s.layerCaches(); err != nil {
+		return err
+	}
+	p.index()
+	p.result.Resolved.CacheDType = s.cacheDType
+	p.result.Resolved.AttentionBackends = s.backendNames(p.caches, p.from)
+	p.spans = spans(p.span1[:0], len(s.v.model.Layers), s.layout.PP)
+	configured := *s // before any stage's layers settle the block size
+	var before []backend
+	for stage := range p.spans {
+		found := p.backendsOn(stage)
+		if stage == 0 || !slices.Equal(found, before) {
+			s.block, s.stateBlock, s.statePadded = configured.block, configured.stateBlock, configured.statePadded
+			w := s.modelWant()
+			if err := s.chooseBlock(found, &w); err != nil {
+				return err
+			}
+			if err := s.specs(p.caches); err != nil {
+				return err
+			}
+		}
+		before = found
+		p.each(stage, func(lc *layerCache, n int64) {
+			if !lc.none {
+				p.all.add(&lc.spec, stage, n)
+			}
+		})
+		if len(p.all.specs) > maxSpecs {
+			return problem.New(problem.BadValue, "num_hidden_layers", nil, "more than %d different caches", maxSpecs)
+		}
+	}
+	p.ranks()
+	return nil
+}
+
+// maxSpecs bounds the different caches of a model; grouping compares each with each.
+const maxSpecs = 1024
+
+// index notes where each distinct layer's caches begin.
+func (p *plan) index() {
+	p.from = p.from1[:0]
+	for i := range p.caches {
+		for int(p.caches[i].layer) >= len(p.from) {
+			p.from = append(p.from, int32(i))
+		}
+	}
+	for len(p.from) <= len(p.setup.v.layers) {
+		p.from = append(p.from, int32(len(p.caches)))
+	}
+}
+
+// each visits the caches of a stage's layers in order, n equal ones at a time. The draft's
+// layers follow the target's on the last stage.
+func (p *plan) each(stage int, visit func(lc *layerCache, n int64)) {
+	at := 0
+	for _, r := range p.setup.v.runs {
+		from, to := max(at, p.spans[stage].Start), min(at+int(r.n), p.spans[stage].End)
+		at += int(r.n)
+		p.eachOf(r.layer, to-from, visit)
+	}
+	if stage == len(p.spans)-1 && p.setup.drafts > 0 {
+		for _, r := range p.setup.v.draft {
+			p.eachOf(r.layer, int(r.n), visit)
+		}
+	}
+}
+
+// eachOf visits the caches of n equal layers.
+func (p *plan) eachOf(layer int32, n int, visit func(lc *layerCache, n int64)) {
+	own := p.caches[p.from[layer]:p.from[layer+1]]
+	switch {
+	case n <= 0:
+	case len(own) == 1:
+		visit(&own[0], int64(n))
+	default:
+		for range n {
+			for i := range own {
+				visit(&own[i], 1)
+			}
+		}
+	}
+}
+
+// backendsOn lists the distinct attention backends of a stage's layers, in order.
+func (p *plan) backendsOn(stage int) []backend {
+	var out []backend
+	at := 0
+	add := func(layer int32) {
+		for _, lc := range p.caches[p.from[layer]:p.from[layer+1]] {
+			if !lc.by.recurrent() && !slices.Contains(out, lc.by) {
+				out = append(out, lc.by)
+			}
+		}
+	}
+	for _, r := range p.setup.v.runs {
+		if at < p.spans[stage].End && at+int(r.n) > p.spans[stage].Start {
+			add(r.layer)
+		}
+		at += int(r.n)
+	}
+	if stage == len(p.spans)-1 && p.setup.drafts > 0 {
+		for _, r := range p.setup.v.draft {
+			add(r.layer)
+		}
+	}
+	return out
+}
+
+// group groups the layers and sizes a block.
+func (p *plan) group() *problem.Error {
+	s := &p.setup
+	p.demand = demand{maxLen: s.maxLen, inFlight: s.inFlight, encoder: s.tokens, dcp: int64(s.layout.DCP), align: s.align}
+	outer, err := s.blockOuter(p.caches)
+	if err != nil {
+		return err
+	}
+	gs, pads, err := p.all.groups(outer, s.noHybrid)
+	if err != nil {
+		return err
+	}
+	p.groups = gs
+	kv := &p.result.KVCache
+	kv.DType = s.cacheType(s.cacheDType)
+	kv.Groups = make([]engine.Group, len(gs))
+	for i := range gs {
+		g := &gs[i]
+		kv.Groups[i] = engine.Group{Kind: g.kind(), Layers: int(g.layers), BlockSize: int(g.spec.BlockSize), PageSize: g.page()}
+	}
+	for _, pad := range pads {
+		p.padded(pad)
+	}
+	cache, scheduler, hash := blockSizes(gs, s.block, &p.demand, s.prefixCaching)
+	if scheduler == 0 || scheduler > math.MaxInt {
+		return problem.New(problem.BadValue, "block_size", s.block, "the block sizes of the groups have no common multiple")
+	}
+	kv.BlockSize = int(cache)
+	p.sizes = [3]int{int(scheduler), int(hash), int(replicas(gs, int64(s.layout.TP), int64(s.layout.DCP)))}
+	kv.SchedulerBlockSize, kv.HashBlockSize, kv.KVTPReplicas = &p.sizes[0], &p.sizes[1], &p.sizes[2]
+	if len(gs) == 0 {
+		return nil
+	}
+	p.perBlock = blockBytes(gs, len(p.spans), outer)
+	for i := range p.perBlock {
+		p.result.Ranks[i].BytesPerBlock = &p.perBlock[i]
+	}
+	return checkPages(gs, p.perBlock)
+}
+
+// padded notes the layers that groups are filled up with.
+func (p *plan) padded(pad padding) {
+	p.note("padding-layers", "warning", fmt.Sprintf("Add %d padding layers, may waste at most %.2f%% KV cache memory",
+		pad.layers, float64(pad.layers)/float64(pad.of)*100), "")
+}
+
+// note adds a finding.
+func (p *plan) note(id, severity, text, hint string) {
+	p.result.Notes = append(p.result.Notes, engine.Note{ID: id, Severity: severity, Text: text, Hint: hint})
+}

@@ -1,0 +1,450 @@
+package vllm
+
+import (
+	"slices"
+
+	"headcount/dtype"
+	"headcount/model"
+	"headcount/problem"
+)
+
+// A layerCache is one cache of a distinct layer on a rank: what the layer asked of a
+// backend, which one it got, and the spec that came of it.
+type layerCache struct {
+	layer int32 // index of the distinct layer
+	cache *model.Cache
+	want  want
+	by    backend
+	spec  spec
+	none  bool // no cache of its own: shared, or an encoder's attention
+}
+
+// layerCaches picks a backend for each cache of each distinct layer, in the order in which
+// the model builds them. Draft layers only count when there is a draft.
+func (s *setup) layerCaches() ([]layerCache, *problem.Error) {
+	layers := s.v.layers
+	if s.drafts == 0 && len(s.v.draft) > 0 {
+		layers = s.targetLayers()
+	}
+	n := 0
+	for _, l := range layers {
+		n += len(l.Caches)
+	}
+	out := make([]layerCache, 0, n)
+	for i, l := range layers {
+		for k := range l.Caches {
+			c := &l.Caches[k]
+			if c.Kind == model.None {
+				continue
+			}
+			lc := layerCache{layer: int32(i), cache: c}
+			if err := s.place(&lc); err != nil {
+				return nil, err
+			}
+			out = append(out, lc)
+			s.rewriteCacheDType(&lc)
+		}
+	}
+	if s.v.v4() {
+		s.cacheDType = "fp8_ds_mla"
+	}
+	return out, nil
+}
+
+// targetLayers are the distinct layers that are not the draft's alone. The draft's come
+// last in the list.
+func (s *setup) targetLayers() []*model.Layer {
+	last := int32(-1)
+	for _, r := range s.v.runs {
+		last = max(last, r.layer)
+	}
+	return s.v.layers[:last+1]
+}
+
+// rewriteCacheDType is what building one layer does to the cache dtype of those after it:
+// a compressed-tensors scheme makes auto fp8, a sparse backend packs fp8 its own way.
+func (s *setup) rewriteCacheDType(lc *layerCache) {
+	switch {
+	case s.v.layerFP8 && s.cacheDType == "auto" && lc.by != noBackend && !lc.want.mla && !lc.by.recurrent():
+		s.cacheDType = "fp8"
+	case lc.by == flashMLASparse && quantised(s.cacheDType) && s.cacheDType != "nvfp4_ds_mla",
+		lc.by == flashInferMLASparseSM120 && (s.cacheDType == "fp8" || s.cacheDType == "fp8_e4m3"):
+		s.cacheDType = "fp8_ds_mla"
+	}
+	if lc.want.cache != "" {
+		lc.want.cache = s.cacheDType
+	}
+}
+
+// v4 tells whether the model packs its latents as DeepSeek-V4 does.
+func (v *view) v4() bool { return v.mla && v.model.Config.Has("compress_ratios") }
+
+// diffKV tells whether the model class caches values of another width than keys; any other
+// pads the values.
+func (v *view) diffKV() bool {
+	return len(v.kind) >= 7 && v.kind[:7] == "mimo_v2" || v.model.Architecture == "PanguProMoEV2ForCausalLM"
+}
+
+// place checks that the ranks divide a cache's heads and picks its backend.
+func (s *setup) place(lc *layerCache) *problem.Error {
+	c := lc.cache
+	switch c.Kind {
+	case model.Recurrent:
+		lc.by = s.stateBackend(c.State.Mixer)
+		return nil
+	case model.Indexer:
+		lc.by = indexerV32
+		if c.Ratio > 1 {
+			lc.by = indexerV4
+		}
+		lc.want.cache = s.cacheDType
+		return nil
+	case model.SlidingLatent:
+		if s.v.v4() {
+			lc.by = sparseSWA
+			if c.Ratio > 1 {
+				lc.by = compressor
+			}
+			return nil
+		}
+	case model.Latent:
+		if s.v.v4() {
+			lc.by = flashMLASparseV4
+			return s.checkV4()
+		}
+	}
+	w, err := s.wants(c)
+	if err != nil {
+		return err
+	}
+	lc.want, lc.none = w, c.Kind == model.Shared || c.Kind == model.EncoderOnly
+	if s.gpu.cpu && w.mla {
+		w.block = 0 // overruled
+	}
+	if s.v.diffKV() && w.value != w.head && !w.mla {
+		lc.by = tritonAttnDiffKV
+		if v := s.gpu.flashVersion(&w, flashFor{head: w.head, value: w.value, sinks: w.sinks}); v == 3 || v == 4 {
+			lc.by = flashAttnDiffKV
+			if quantised(w.cache) && !s.gpu.flashStoresFP8(&w, flashFor{head: w.head, value: w.value, sinks: w.sinks}) {
+				return problem.New(problem.Unsupported, "kv_cache_dtype", w.cache, "FlashAttention does not support fp8 kv-cache on this device.").
+					WithHint("kv_cache_dtype auto")
+			}
+		}
+		return nil
+	}
+	by, choice := s.gpu.choose(&w)
+	if choice != nil {
+		return choice
+	}
+	lc.by = by
+	if by == flashMLASparse && w.dcp > 1 && !quantised(w.cache) {
+		return problem.New(problem.IllegalLayout, "decode_context_parallel_size", w.dcp,
+			"DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache; the bf16 sparse path is not supported under DCP.").
+			WithHint("kv_cache_dtype fp8, or decode_context_parallel_size 1")
+	}
+	return nil
+}
+
+// checkV4 refuses a cache dtype that DeepSeek-V4's packing is not.
+func (s *setup) checkV4() *problem.Error {
+	if c := s.cacheDType; c != "auto" && modeOf(c) != fp8Tensor {
+		return problem.New(problem.Unsupported, "kv_cache_dtype", c, "DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache").
+			WithHint("kv_cache_dtype fp8")
+	}
+	return nil
+}
+
+// stateBackend is the backend of a layer that keeps a state.
+func (s *setup) stateBackend(m model.Mixer) backend {
+	switch m {
+	case model.Mamba1:
+		return mamba1Attn
+	case model.Mamba2:
+		return mamba2Attn
+	case model.ShortConv:
+		return shortConvAttn
+	case model.LinearAttention:
+		return linearAttn
+	case model.KDA:
+		if s.v.kimiK3() {
+			return kdaK3
+		}
+	}
+	return gdnAttn
+}
+
+func (v *view) kimiK3() bool { return v.model.Architecture == "KimiK3ForConditionalGeneration" }
+
+// wants is what an attention layer asks of a backend on one rank.
+func (s *setup) wants(c *model.Cache) (want, *problem.Error) {
+	v := s.v
+	g := c.Attn
+	latent := c.Kind == model.Latent || c.Kind == model.SlidingLatent
+	if latent && !v.mla {
+		g, latent = c.Expanded, false
+		g.ValueDim = g.KeyDim // the narrower values are padded
+	}
+	tp := int64(s.layout.TP)
+	w := want{
+		head: int64(g.KeyDim), value: int64(g.ValueDim), dtype: s.dtype, cache: s.cacheDType, block: int64(s.opt.BlockSize),
+		queries: int64(g.QueryHeads) / tp, kv: 1, mla: latent, sparse: latent && v.sparse,
+		prefix: v.prefix && !latent, headScales: v.headScales && !latent,
+		encoder: c.Kind == model.EncoderOnly, cross: c.Kind == model.Cross, dcp: int64(s.layout.DCP),
+		modelHead: v.head, softcap: v.softcap, fa4: v.fa4 && !s.perLayerFlash(),
+		nope: v.nope, rope: v.rope, rank: v.rank, topK: v.topK,
+	}
+	switch v.sinks {
+	case allSinks:
+		w.sinks = true
+	case windowSinks:
+		w.sinks = c.Kind == model.Sliding
+	case fullSinks:
+		w.sinks = c.Kind == model.Full
+	}
+	if int64(g.QueryHeads)%tp != 0 {
+		return w, s.indivisible("num_attention_heads", int64(g.QueryHeads))
+	}
+	if latent {
+		return w, nil
+	}
+	kv, err := s.kvHeads(int64(g.KVHeads))
+	w.kv = kv
+	if err == nil && (kv == 0 || w.queries%kv != 0) {
+		err = problem.New(problem.NotDivisible, v.field("num_key_value_heads"), g.KVHeads, "num_heads (%d) is not divisible by num_kv_heads (%d)", w.queries, kv)
+	}
+	if !v.diffKV() {
+		w.value = w.head
+	}
+	return w, err
+}
+
+// kvHeads is how many of a layer's KV heads a rank holds: a share, or one that other ranks
+// hold as well (linear.py, QKVParallelLinear).
+func (s *setup) kvHeads(heads int64) (int64, *problem.Error) {
+	tp := int64(s.layout.TP)
+	switch {
+	case heads <= 0:
+		return 0, problem.New(problem.BadValue, s.v.field("num_key_value_heads"), heads, "no KV heads")
+	case heads%tp == 0:
+		return heads / tp, nil
+	case tp%heads != 0 || s.v.model.TextType == "gpt_oss": // whose class does not replicate
+		return 0, s.indivisible("num_key_value_heads", heads)
+	}
+	return 1, nil
+}
+
+func (s *setup) indivisible(key string, n int64) *problem.Error {
+	return problem.New(problem.NotDivisible, s.v.field(key), n, "not divisible by tensor parallel size %d", s.layout.TP).
+		WithHint("legal tensor parallel sizes: %s", s.v.legalTP())
+}
+
+// specs fills the spec of each cache for the block sizes in force.
+func (s *setup) specs(caches []layerCache) *problem.Error {
+	for i := range caches {
+		lc := &caches[i]
+		if lc.none {
+			continue
+		}
+		lc.spec = spec{TokensPerState: 1, StatesPerToken: 1, BlockSize: s.block, DType: s.cacheType(s.cacheDType), Quant: modeOf(s.cacheDType)}
+		err := s.fill(lc)
+		if err == nil {
+			err = lc.spec.check()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill derives one spec (get_kv_cache_spec of each layer class).
+func (s *setup) fill(lc *layerCache) *problem.Error {
+	c, w, sp := lc.cache, &lc.want, &lc.spec
+	sp.KeyDim, sp.HeadSlots, sp.KVHeads = int64(c.Attn.KeyDim), 1, 1
+	switch lc.by {
+	case indexerV32, indexerV4:
+		s.fillIndexer(lc)
+		return nil
+	case sparseSWA, compressor, flashMLASparseV4:
+		s.fillV4(lc)
+		return nil
+	}
+	if lc.by.recurrent() {
+		return s.fillState(lc)
+	}
+	if w.mla {
+		sp.Class, sp.TPShards, sp.CacheDType = mlaAttention, 1, s.cacheDType
+		sp.Content = sp.KeyDim * sp.DType.Bytes()
+		switch s.cacheDType {
+		case "fp8_ds_mla":
+			sp.Content = 656
+		case "nvfp4_ds_mla":
+			sp.Content = 352
+		}
+		if c.Kind == model.SlidingLatent {
+			sp.Class, sp.Window, sp.Retained = slidingMLA, int64(c.Window), s.retained()
+		}
+		if w.sparse {
+			sp.TopK = w.topK
+		}
+	} else {
+		sp.KVHeads, sp.HeadSlots, sp.KeyDim, sp.ValueDim = w.kv, w.kv, w.head, w.value
+		sp.Content = (w.head + w.value) * sp.DType.Bytes()
+		s.classify(lc)
+	}
+	s.gpu.pack(lc.by, sp, w)
+	return nil
+}
+
+// classify gives an attention layer its class: what it keeps.
+func (s *setup) classify(lc *layerCache) {
+	c, sp := lc.cache, &lc.spec
+	window := int64(0)
+	switch {
+	case c.Kind == model.Cross:
+		sp.Class = crossAttention
+		return
+	case c.Kind == model.Chunked:
+		sp.Class, sp.Chunk = chunkedLocal, int64(c.Window)
+		return
+	case c.Kind == model.Sliding:
+		window = int64(c.Window)
+	case c.Kind == model.Full:
+		window = s.v.windowOnly
+	}
+	if window == 0 {
+		sp.Class = fullAttention
+		return
+	}
+	sp.Class, sp.Window, sp.Retained = slidingWindow, window, s.retained()
+	sp.BlockSize = s.windowBlock(lc)
+}
+
+// windowBlock is the block size of a sliding window: the largest of its kernel's whose page
+// is no larger than a block of the others would take (_largest_kernel_block_within).
+func (s *setup) windowBlock(lc *layerCache) int64 {
+	sizes := s.gpu.kernelBlocks(lc.by, &lc.want, lc.spec.KeyDim, lc.spec.ValueDim)
+	if sizes.multiple > 0 {
+		return max(s.block/sizes.multiple*sizes.multiple, sizes.multiple)
+	}
+	best := slices.Min(sizes.exact)
+	for _, n := range sizes.exact {
+		if n <= s.block {
+			best = max(best, n)
+		}
+	}
+	return best
+}
+
+// fillIndexer is the cache of a sparse indexer's keys: a byte an element and a float32
+// scale for each 128, whatever the cache dtype.
+func (s *setup) fillIndexer(lc *layerCache) {
+	sp := &lc.spec
+	sp.Class, sp.Quant, sp.DType, sp.TPShards, sp.Indexer = mlaAttention, plain, dtype.UInt8, 1, true
+	sp.KeyDim += sp.KeyDim / 128 * 4
+	sp.Content = sp.KeyDim
+	if lc.by == indexerV4 {
+		sp.TokensPerState, sp.Alignment = int64(lc.cache.Ratio), v4Row
+		sp.pad()
+	}
+	sp.StrideTokens = s.gpu.kernelBlocks(lc.by, &lc.want, 0, 0).exact[0]
+}
+
+// DeepSeek-V4's packing: a token's latent with its scales, and what pages are rounded up to.
+const (
+	v4Token = 584 // bytes: 448 of fp8 without position, 128 of bfloat16 with it, 8 of scales
+	v4Row   = 576 // bytes
+	v4SWA   = 64  // tokens of a block of the windowed latents
+)
+
+// fillV4 is a cache of DeepSeek-V4 (models/deepseek_v4): compressed latents, windowed ones,
+// and the running state of a compressor, which keeps a window of its own.
+func (s *setup) fillV4(lc *layerCache) {
+	c, sp := lc.cache, &lc.spec
+	sp.TPShards, sp.Alignment, sp.Content = 1, v4Row, v4Token
+	sp.DType, sp.Quant = dtype.UInt8, fp8Tensor
+	switch lc.by {
+	case flashMLASparseV4:
+		sp.Class, sp.CacheDType, sp.V4 = mlaAttention, s.cacheDType, true
+		sp.TokensPerState, sp.StrideTokens = max(int64(c.Ratio), 1), only256.exact[0]
+		lc.none = c.Ratio <= 1
+	case sparseSWA:
+		sp.Class, sp.CacheDType, sp.V4 = slidingMLA, s.cacheDType, true
+		sp.BlockSize, sp.Window, sp.Retained = v4SWA, int64(c.Window), s.retained()
+	case compressor:
+		sp.Class, sp.DType, sp.Quant = slidingMLA, dtype.Float32, plain
+		sp.Content, sp.Window, sp.Retained = sp.KeyDim*4, int64(c.Window), s.retained()
+		sp.BlockSize = 8
+		if c.Ratio == 4 {
+			sp.BlockSize = 4
+		}
+	}
+	sp.pad()
+}
+
+// fillState is the state of a recurrent layer (layers/mamba/mamba_utils.py).
+func (s *setup) fillState(lc *layerCache) *problem.Error {
+	sp := &lc.spec
+	*sp = spec{Class: mambaState, TokensPerState: 1, StatesPerToken: 1, HeadSlots: 1,
+		BlockSize: s.stateBlock, Padded: s.statePadded, SpecBlocks: s.drafts}
+	states, bytes, err := s.states(&lc.cache.State)
+	if err != nil {
+		return err
+	}
+	sp.States, sp.Content = states, bytes
+	sp.CheckpointBlocks, sp.CheckpointAlign = s.checkpoints(&lc.cache.State)
+	if sp.Padded != 0 && sp.Padded < bytes {
+		return problem.New(problem.Unsupported, "block_size", s.block, "a page of %d bytes is smaller than a layer's state of %d", sp.Padded, bytes)
+	}
+	return nil
+}
+
+// backendNames lists the distinct backends of all layers in order, as the engine logs them.
+func (s *setup) backendNames(caches []layerCache, from []int32) []string {
+	var found []backend
+	add := func(runs []layerRun) {
+		for _, r := range runs {
+			for _, lc := range caches[from[r.layer]:from[r.layer+1]] {
+				if !slices.Contains(found, lc.by) {
+					found = append(found, lc.by)
+				}
+				if lc.by == sparseSWA && !slices.Contains(found, flashMLASparseV4) {
+					found = append(found, flashMLASparseV4)
+				}
+			}
+		}
+	}
+	add(s.v.runs)
+	if s.drafts > 0 {
+		add(s.v.draft)
+	}
+	if len(found) == 1 {
+		return backendNames[found[0] : found[0]+1 : found[0]+1]
+	}
+	names := make([]string, len(found))
+	for i, b := range found {
+		names[i] = b.String()
+	}
+	return names
+}
+
+// blockOuter tells whether blocks lie outside of layers in memory
+// (v1/attention/backends/utils.py, resolve_kv_cache_layout): only DeepSeek-V4's indexer asks
+// for it. Backends that ask for what excludes each other are refused.
+func (s *setup) blockOuter(caches []layerCache) (bool, *problem.Error) {
+	var outer, headMajor, tokenMajor bool
+	for i := range caches {
+		switch by := caches[i].by; by {
+		case indexerV4:
+			outer = true
+		case flashInfer, tritonFlashInfer:
+			headMajor = headMajor || s.gpu.major == 10
+		case flexAttention, turboQuant:
+			tokenMajor = true
+		}
+	}
+	if tokenMajor && (headMajor || outer) {
+		return false, problem.New(problem.Unsupported, "head_dim", nil, "No KV cache layout satisfies every supported set: layers of different head sizes need different layouts")
+	}
+	return outer, nil
+}

@@ -1,0 +1,363 @@
+package vllm
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"headcount/checkpoint"
+	"headcount/dtype"
+	"headcount/model"
+)
+
+// A view is a model as the engine sees it before any flag, device or layout. It is derived
+// once a model and never written afterwards.
+type view struct {
+	model *model.Model
+	traits
+	kind       string // model_type of the outer level
+	mla        bool   // latents are cached and absorbed; otherwise they are expanded
+	sparse     bool   // a sparse indexer chooses the tokens that attention reads
+	causal     bool
+	windowOnly int64 // window of a model that windows every layer alike, tokens; 0: none
+
+	queries, kv, head, experts int64 // whole-model totals, for checks and alignment
+	nope, rope, rank, topK     int64 // of latents
+
+	dtype      dtype.Type // the config's
+	quant      string     // the engine's method, "" for none
+	quantBlock *checkpoint.Object
+	cacheDType string // kv_cache_dtype that the checkpoint asks for; "auto": nothing said
+	layerFP8   bool   // its layers turn an auto cache into fp8
+	headScales bool   // scales per KV head
+
+	length  lengthRule
+	softcap bool // logits of attention are capped
+	prefix  bool // images are attended to in both directions
+	chunked bool // attention_chunk_size is set
+	sinks   sinkRule
+	fa4     bool // head sizes differ and the engine wants one FlashAttention for all
+	ssm     string
+
+	layers []*model.Layer // distinct
+	runs   []layerRun     // of all layers, in order
+	draft  []layerRun
+	states []model.State // distinct recurrent states
+}
+
+// A layerRun is n equal layers in a row.
+type layerRun struct {
+	layer int32 // index of the distinct layer
+	n     int32
+}
+
+// A sinkRule says which layers have attention sinks.
+type sinkRule uint8
+
+const (
+	noSinks sinkRule = iota
+	allSinks
+	windowSinks
+	fullSinks
+)
+
+// latentTypes are the text model types whose latents the engine absorbs
+// (model_arch_config_convertor.py, is_deepseek_mla).
+var latentTypes = map[string]bool{
+	"axk1": true, "deepseek_v2": true, "deepseek_v3": true, "deepseek_v32": true, "deepseek_v4": true, "deepseek_v41": true,
+	"dots3_note": true, "deepseek_mtp": true, "k3_dspark": true, "glm5_next": true, "glm5_next_text": true,
+	"glm_moe_dsa": true, "glm4_moe_lite": true, "glm4_moe_lite_mtp": true, "kimi_k2": true, "kimi_linear": true,
+	"longcat_flash": true, "pangu_ultra_moe": true, "pangu_ultra_moe_mtp": true, "bailing_hybrid": true,
+	"bailing_hybrid_mtp": true, "bailing_hybrid_v3_mtp": true, "hy_v4": true, "hy_v4_mtp": true,
+}
+
+// prefixTypes are the model types whose images are attended to in both directions
+// (is_mm_prefix_lm).
+var prefixTypes = map[string]bool{"bagel": true, "gemma3": true, "molmo2": true, "moondream3": true, "paligemma": true}
+
+// newView derives a model's view.
+func newView(m *model.Model) *view {
+	c, top := m.Config, m.Config.Top()
+	v := &view{model: m, traits: traitsOf(m), kind: m.ModelType, causal: true,
+		queries: int64(m.QueryHeads), kv: int64(m.KVHeads), head: int64(m.HeadDim), experts: int64(m.Experts)}
+	if causal, ok := c.Bool("is_causal"); ok {
+		v.causal = causal
+	}
+	v.nope, _ = c.Int("qk_nope_head_dim")
+	v.rope, _ = c.Int("qk_rope_head_dim")
+	v.rank, _ = c.Int("kv_lora_rank")
+	v.topK, _ = c.Int("index_topk")
+	v.mla = v.absorbs(c)
+	v.sparse = v.mla && v.topK > 0
+	v.layout(m)
+
+	v.dtype = configDType(c, top)
+	v.quantisation(m)
+	v.length = newLengthRule(c, v.kind)
+	if cap, ok := c.Float("attn_logit_softcapping"); ok {
+		v.softcap = cap != 0
+	}
+	if n, ok := c.Int("attention_chunk_size"); ok && n != 0 && !strings.HasPrefix(v.kind, "mimo_v2") {
+		v.chunked = true
+	}
+	v.prefix = v.multimodal && prefixLM(c, top, v.kind)
+	v.sinks = sinksOf(m)
+	v.windowOnly = windowOfAll(c)
+	if strings.HasPrefix(m.TextType, "gemma4") || strings.HasPrefix(v.kind, "gemma4") {
+		v.fa4 = v.headSizes() > 1
+	}
+	v.ssm = ssmDType(m, c, top)
+	return v
+}
+
+// absorbs tells whether the engine caches latents (ModelConfig.use_mla).
+func (v *view) absorbs(c *model.Config) bool {
+	if v.transformers {
+		return v.rank > 0
+	}
+	if !v.causal || !latentTypes[v.model.TextType] {
+		return false
+	}
+	if c.Has("compress_ratios") {
+		_, ok := c.Int("head_dim")
+		return ok
+	}
+	return v.rank > 0
+}
+
+// layout finds the distinct layers and their runs.
+func (v *view) layout(m *model.Model) {
+	add := func(runs []layerRun, layers []*model.Layer) []layerRun {
+		var last *model.Layer
+		for _, l := range layers {
+			if l == last {
+				runs[len(runs)-1].n++
+				continue
+			}
+			last = l
+			i := slices.Index(v.layers, l)
+			if i < 0 {
+				i = len(v.layers)
+				v.layers = append(v.layers, l)
+			}
+			runs = append(runs, layerRun{int32(i), 1})
+		}
+		return runs
+	}
+	v.runs = add(nil, m.Layers)
+	v.draft = add(nil, m.Draft)
+	for _, l := range v.layers {
+		for i := range l.Caches {
+			if c := &l.Caches[i]; c.Kind == model.Recurrent && !slices.Contains(v.states, c.State) {
+				v.states = append(v.states, c.State)
+			}
+		}
+	}
+}
+
+// headSizes counts the different head sizes of attention layers.
+func (v *view) headSizes() int {
+	var sizes []int
+	for _, l := range v.layers {
+		for _, c := range l.Caches {
+			if c.Attn.KeyDim > 0 && !slices.Contains(sizes, c.Attn.KeyDim) {
+				sizes = append(sizes, c.Attn.KeyDim)
+			}
+		}
+	}
+	return len(sizes)
+}
+
+// configDType is the dtype that the config states, of whichever level states one
+// (get_torch_dtype); float32 when none does.
+func configDType(c, top *model.Config) dtype.Type {
+	for _, level := range []*model.Config{top, c} {
+		for _, key := range []string{"dtype", "torch_dtype"} {
+			if s, ok := level.Text(key); ok {
+				t, _ := dtype.Parse(s)
+				return t
+			}
+		}
+	}
+	for _, part := range []string{"vision_config", "encoder_config"} {
+		for _, key := range []string{"dtype", "torch_dtype"} {
+			if value, ok := top.Object(part).Get(key); ok {
+				if s, isText := value.Text(); isText {
+					t, _ := dtype.Parse(s)
+					return t
+				}
+			}
+		}
+	}
+	return dtype.Float32
+}
+
+// prefixLM tells whether images are attended to in both directions.
+func prefixLM(c, top *model.Config, kind string) bool {
+	if strings.HasPrefix(kind, "gemma4") || strings.HasPrefix(kind, "diffusion_gemma") {
+		s, _ := c.Text("use_bidirectional_attention")
+		return s == "vision"
+	}
+	if b, ok := top.Bool("is_mm_prefix_lm"); ok {
+		return b
+	}
+	return prefixTypes[kind]
+}
+
+// windowOfAll is the window of a model without layer_types, or whose layers are all of
+// the sliding type: the engine gives it to every layer that has none of its own
+// (engine/arg_utils.py, create_engine_config).
+func windowOfAll(c *model.Config) int64 {
+	if types, ok := c.List("layer_types"); ok {
+		for _, t := range types {
+			if s, _ := t.Text(); s != "sliding_attention" {
+				return 0
+			}
+		}
+	}
+	n, _ := c.Int("sliding_window")
+	return max(n, 0)
+}
+
+// sinksOf tells which layers have attention sinks (the sinks= of each model class).
+func sinksOf(m *model.Model) sinkRule {
+	flag := func(key string) bool {
+		b, _ := m.Config.Bool(key)
+		return b
+	}
+	switch {
+	case m.TextType == "gpt_oss", m.TextType == "openai_privacy_filter":
+		return allSinks
+	case strings.HasPrefix(m.TextType, "mimo_v2"):
+		window, full := flag("add_swa_attention_sink_bias"), flag("add_full_attention_sink_bias")
+		switch {
+		case window && full:
+			return allSinks
+		case window:
+			return windowSinks
+		case full:
+			return fullSinks
+		}
+	}
+	return noSinks
+}
+
+// ssmDType is the dtype of recurrent states that a hook of the architecture takes from the
+// config (model_executor/models/config.py): "auto" where none does.
+func ssmDType(m *model.Model, c, top *model.Config) string {
+	switch {
+	case strings.HasPrefix(m.Architecture, "NemotronH"):
+		for _, level := range []*model.Config{top, c} {
+			if s, ok := level.Text("mamba_ssm_cache_dtype"); ok {
+				return s
+			}
+		}
+		return "float32"
+	case strings.HasPrefix(m.Architecture, "Qwen3_5"):
+		if s, ok := c.Text("mamba_ssm_dtype"); ok {
+			return s
+		}
+	}
+	return "auto"
+}
+
+// A lengthRule is how long the checkpoint says a request may be.
+type lengthRule struct {
+	derived  float64 // tokens, RoPE scaling included; +Inf: nothing said
+	key      string  // the field it comes from
+	standard int64   // the default: derived, or a long-context RoPE's original length
+	limit    float64 // model_max_length, which allows more than derived; 0: none
+}
+
+// lengthKeys are where a config states its length, first of equals named.
+var lengthKeys = []string{"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length",
+	"max_target_positions", "max_sequence_length", "max_seq_length", "seq_len"}
+
+// unscaled are the RoPE types whose factor is in max_position_embeddings already.
+var unscaled = []string{"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "telechat3-yarn"}
+
+// newLengthRule derives the length (derive_max_model_len_and_key, _get_and_verify_max_len).
+func newLengthRule(c *model.Config, kind string) lengthRule {
+	r := lengthRule{derived: math.Inf(1)}
+	for _, key := range lengthKeys {
+		if n, ok := c.Float(key); ok && n < r.derived {
+			r.derived, r.key = n, key
+		}
+	}
+	if n, ok := c.Float("model_max_length"); ok && n != 0 {
+		r.derived, r.key, r.limit = n, "model_max_length", n
+	}
+	if math.IsInf(r.derived, 1) {
+		r.standard = 2048
+		return r
+	}
+	scale, original := ropeScale(c, kind)
+	r.derived *= scale
+	r.standard = whole(r.derived)
+	if n, ok := c.Int("original_max_position_embeddings"); ok && original {
+		r.standard = n
+	}
+	return r
+}
+
+// ropeScale is the factor of the RoPE parameters, the last of nested ones; original tells
+// that a long-context RoPE is served at the length it was trained at.
+func ropeScale(c *model.Config, kind string) (scale float64, original bool) {
+	scale = 1
+	rope := c.Object("rope_parameters")
+	if rope.Len() == 0 {
+		rope = c.Object("rope_scaling")
+	}
+	each := func(p *checkpoint.Object) {
+		name := ropeType(p)
+		original = original || name == "longrope" || name == "su"
+		if slices.Contains(unscaled, name) || strings.Contains(kind, "gemma3") {
+			return
+		}
+		if value, ok := p.Get("factor"); ok {
+			if scale, ok = value.Float(); !ok {
+				scale = 1
+			}
+		}
+	}
+	nested := false
+	for _, key := range rope.Keys() {
+		value, _ := rope.Get(key)
+		if p := value.Dict(); p.Len() > 0 && strings.HasSuffix(key, "_attention") {
+			nested = true
+			each(p)
+		}
+	}
+	if !nested && rope.Len() > 0 {
+		each(rope)
+	}
+	return scale, original
+}
+
+func ropeType(p *checkpoint.Object) string {
+	for _, key := range []string{"rope_type", "type"} {
+		if value, ok := p.Get(key); ok {
+			if s, isText := value.Text(); isText {
+				return s
+			}
+		}
+	}
+	return "default"
+}
+
+// whole is a length in tokens; one beyond maxLength counts as that.
+func whole(f float64) int64 {
+	if !(f < maxLength+1) {
+		return maxLength + 1
+	}
+	return int64(f)
+}
+
+// maxLength bounds a request's length, tokens, so that no product of a few lengths
+// overflows.
+const maxLength = 1 << 48
+
+// viewOf is the model's view, derived the first time that it is asked for.
+func viewOf(m *model.Model) *view {
+	return m.Memo("vllm", func() any { return newView(m) }).(*view)
+}
