@@ -12,19 +12,27 @@ import (
 	"headcount/problem"
 )
 
-const (
-	name    = "sglang"
-	version = "0.5.23"
-)
+const name = "sglang"
+
+// Version is the release whose rules are held.
+const Version = "0.5.23"
 
 // An Engine plans for SGLang. The zero Engine is ready; it holds nothing.
 type Engine struct{}
+
+// New returns the engine of a release; "" is [Version], and no other is known.
+func New(asked string) (engine.Engine, error) {
+	if asked != "" && asked != Version {
+		return nil, problem.New(problem.BadValue, "engine", "sglang@"+asked, "no rules for this release").WithHint("sglang@%s is known", Version)
+	}
+	return Engine{}, nil
+}
 
 // Name is "sglang".
 func (Engine) Name() string { return name }
 
 // Version is the release whose rules are applied.
-func (Engine) Version() string { return version }
+func (Engine) Version() string { return Version }
 
 // Plan implements [engine.Engine].
 func (Engine) Plan(job engine.Job) (*engine.Result, error) {

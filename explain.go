@@ -1,0 +1,214 @@
+package headcount
+
+import (
+	"fmt"
+	"strings"
+
+	"headcount/engine"
+	"headcount/model"
+	"headcount/units"
+)
+
+// A Step is one stage of the way from config.json to the engine's log line. Its lines can
+// be redone by hand.
+type Step struct {
+	Title string   `json:"title"`
+	Lines []string `json:"lines"`
+}
+
+// Explain walks from the config's fields to the log line with the Report's own numbers, in
+// nine steps. A Report that ends early, for want of a pool or by a refusal, has the steps
+// up to there.
+func (r *Report) Explain() []Step {
+	if len(r.Ranks) == 0 {
+		return []Step{r.fieldsStep()}
+	}
+	rank := &r.Ranks[0]
+	steps := []Step{r.fieldsStep(), r.layerStep(), r.rankStep(rank), dtypeStep(rank), tokenStep(rank), r.pageStep(rank)}
+	if r.KVCache.AvailableBytes == nil {
+		return steps
+	}
+	steps = append(steps, r.poolStep())
+	if r.KVCache.Capacity() == nil {
+		return steps
+	}
+	return append(steps, r.blocksStep(), r.tokensStep())
+}
+
+func step(title string, lines ...string) Step { return Step{title, lines} }
+
+// fieldsStep: what config.json says, and where each value came from.
+func (r *Report) fieldsStep() Step {
+	m := &r.Model
+	s := Step{Title: "Fields of config.json"}
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"layers", m.Layers}, {"query_heads", m.QueryHeads}, {"kv_heads", m.KVHeads}, {"head_dim", m.HeadDim}} {
+		if where := m.Provenance[f.name]; where != "" {
+			s.Lines = append(s.Lines, fmt.Sprintf("%-11s %6d  ← %s", f.name, f.value, where))
+		}
+	}
+	return s
+}
+
+// layerStep: what a layer caches for one token, before any split. This is where the two
+// architectures part.
+func (r *Report) layerStep() Step {
+	m := &r.Model
+	if m.AttentionArch == "MLA" {
+		mha := fmt.Sprintf("With K and V per head instead it would be %d heads × (key + value) elements, and TP could split them.", m.QueryHeads)
+		return step("What a layer keeps of a token",
+			fmt.Sprintf("MLA: one latent of %d elements (kv_lora_rank + qk_rope_head_dim), whatever the number of heads", m.HeadDim), mha)
+	}
+	group := m.QueryHeads / max(m.KVHeads, 1)
+	return step("What a layer keeps of a token",
+		fmt.Sprintf("%s: %d KV heads, each shared by %d query heads: K and V, 2 × %d × %d = %s elements",
+			m.Variant, m.KVHeads, group, m.KVHeads, m.HeadDim, units.Group(2*int64(m.KVHeads)*int64(m.HeadDim))),
+		"An MLA model would keep one latent here instead, and TP could not split it.")
+}
+
+// rankStep: what tensor parallelism does to it.
+func (r *Report) rankStep(rank *engine.Rank) Step {
+	tp, m := r.Layout.TP, &r.Model
+	if r.Layout.DPAttention {
+		tp = max(1, tp/r.Layout.DP)
+	}
+	heads := fmt.Sprintf("query heads: %d / TP %d = %d a rank", m.QueryHeads, tp, rank.QueryHeads)
+	kv := fmt.Sprintf("KV heads: max(1, %d / TP %d) = %d a rank, %d× in all", m.KVHeads, tp, rank.KVHeads, rank.KVReplication)
+	if m.AttentionArch == "MLA" {
+		kv = fmt.Sprintf("the latent is whole on every rank: %d copies", rank.KVReplication)
+	}
+	return step("On one rank", heads, kv)
+}
+
+// dtypeStep: bytes of a token in one layer.
+func dtypeStep(rank *engine.Rank) Step {
+	s := Step{Title: "In the cache's dtype, one layer"}
+	for _, run := range rank.Layers {
+		switch {
+		case run.StateBytes != nil:
+			s.Lines = append(s.Lines, fmt.Sprintf("%s: a state of %s per request", run.Kind, units.Bytes(*run.StateBytes)))
+		case run.BlockSize > 0:
+			s.Lines = append(s.Lines, fmt.Sprintf("%s: %s = %s B a token", run.Kind, elements(run), units.Group(run.PageUnpadded/int64(run.BlockSize))))
+		}
+	}
+	s.Lines = unique(s.Lines)
+	return s
+}
+
+func elements(run engine.Run) string {
+	if run.Kind == model.Latent || run.Kind == model.Indexer {
+		return fmt.Sprintf("%d elements, %s", run.KeyDim, run.DType)
+	}
+	return fmt.Sprintf("%d × (%d + %d) × %d B (%s)", run.KVHeads, run.KeyDim, run.ValueDim, run.DType.Bytes(), run.DType)
+}
+
+func unique(lines []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, l := range lines {
+		if !seen[l] {
+			seen[l] = true
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// tokenStep: over the layers of the stage.
+func tokenStep(rank *engine.Rank) Step {
+	byKind := map[model.Kind]int{}
+	var order []model.Kind
+	for _, run := range rank.Layers {
+		if byKind[run.Kind] == 0 {
+			order = append(order, run.Kind)
+		}
+		byKind[run.Kind] += run.Layers
+	}
+	var parts []string
+	for _, kind := range order {
+		parts = append(parts, fmt.Sprintf("%d %s", byKind[kind], strings.ReplaceAll(string(kind), "_", " ")))
+	}
+	return step("Over the layers of a rank", fmt.Sprintf("%s layers: %s B a token on a rank that grow with every token",
+		strings.Join(parts, " + "), units.Group(rank.BytesPerToken)))
+}
+
+// pageStep: what the engine hands out.
+func (r *Report) pageStep(rank *engine.Rank) Step {
+	if r.Engine.Name == "sglang" {
+		line := fmt.Sprintf("pages of %d tokens", r.Resolved.PageSize)
+		if cell := r.KVCache.CellSize; cell != nil {
+			line = fmt.Sprintf("cell_size %s B, %s", units.Group(int64(*cell)), line)
+		}
+		return step("SGLang's unit", line)
+	}
+	s := Step{Title: "vLLM's unit, the block"}
+	for _, g := range r.KVCache.Groups {
+		s.Lines = append(s.Lines, fmt.Sprintf("a group of %d layers (%s): blocks of %d tokens, page %s B a layer", g.Layers, g.Kind, g.BlockSize, units.Group(g.PageSize)))
+	}
+	s.Lines = unique(s.Lines)
+	if b := rank.BytesPerBlock; b != nil {
+		s.Lines = append(s.Lines, fmt.Sprintf("bytes per block: %s, all layers of a rank", units.Group(*b)))
+	}
+	return s
+}
+
+// poolStep: what is left for the cache.
+func (r *Report) poolStep() Step {
+	available := *r.KVCache.AvailableBytes
+	if !r.estimated() {
+		return step("The pool of a rank", fmt.Sprintf("given: %s B (%s)", units.Group(available), units.Bytes(available)))
+	}
+	s := step("The pool of a rank", fmt.Sprintf("%.2f of %s", r.Memory.Fraction, units.Bytes(r.Memory.TotalBytes)),
+		fmt.Sprintf("− %-22s %10s", "weights", units.Bytes(*r.Memory.WeightsBytes)))
+	for _, t := range r.Memory.Terms {
+		line := fmt.Sprintf("− %-22s %10s", t.Name, units.Bytes(t.P50))
+		if t.P10 != t.P90 {
+			line += fmt.Sprintf("  (%s to %s)", units.Bytes(t.P10), units.Bytes(t.P90))
+		}
+		s.Lines = append(s.Lines, line+"  "+t.Source)
+	}
+	kv := r.Memory.KVBytes
+	s.Lines = append(s.Lines, fmt.Sprintf("= %-22s %10s  (%s to %s)", "pool, estimated", units.Bytes(kv.P50), units.Bytes(kv.P10), units.Bytes(kv.P90)))
+	return s
+}
+
+// estimated reports whether the pool came out of the device's bill.
+func (r *Report) estimated() bool {
+	return r.Memory != nil && r.Memory.KVBytes != nil && r.KVCache.AvailableBytes != nil && r.Memory.KVBytes.P50 == *r.KVCache.AvailableBytes
+}
+
+// blocksStep: how much of its unit the pool holds.
+func (r *Report) blocksStep() Step {
+	available := *r.KVCache.AvailableBytes
+	if cell := r.KVCache.CellSize; cell != nil && *cell > 0 {
+		return step("Cells in the pool", fmt.Sprintf("%s // %s, whole pages of %d = %s tokens", units.Group(available), units.Group(int64(*cell)), r.Resolved.PageSize, units.Group(*r.KVCache.Capacity())))
+	}
+	s := Step{Title: "Blocks in the pool"}
+	for i := range r.Ranks {
+		if n, b := r.Ranks[i].NumBlocks, r.Ranks[i].BytesPerBlock; n != nil && b != nil {
+			s.Lines = append(s.Lines, fmt.Sprintf("stage %d: %s // %s = %s", i, units.Group(available), units.Group(*b), units.Group(*n)))
+		}
+	}
+	if r.KVCache.NumBlocks != nil && len(r.Ranks) > 1 {
+		s.Lines = append(s.Lines, "the smallest stage binds: "+units.Group(*r.KVCache.NumBlocks))
+	}
+	return s
+}
+
+// tokensStep: what the log says of it.
+func (r *Report) tokensStep() Step {
+	s := Step{Title: "Tokens and requests"}
+	length := r.Model.MaxModelLen
+	if c := r.KVCache.MaxConcurrency; c != nil && r.KVCache.NumBlocks != nil && *c > 0 {
+		s.Lines = append(s.Lines,
+			fmt.Sprintf("a request of max_model_len = %s tokens takes %s blocks", units.Group(length), units.Group(int64(float64(*r.KVCache.NumBlocks)/(*c)+0.5))),
+			fmt.Sprintf("concurrency %s blocks / that = %.2f; tokens = concurrency × max_model_len = %s", units.Group(*r.KVCache.NumBlocks), *c, units.Group(*r.KVCache.Capacity())))
+	}
+	if n := r.KVCache.MaxRunningRequests; n != nil {
+		s.Lines = append(s.Lines, fmt.Sprintf("max_running_requests %s, context_len %s", units.Group(*n), units.Group(length)))
+	}
+	s.Lines = append(s.Lines, r.Log...)
+	return s
+}

@@ -1,0 +1,157 @@
+package headcount
+
+import (
+	"fmt"
+	"math"
+
+	"headcount/attn"
+	"headcount/dtype"
+	"headcount/engine"
+	"headcount/hw"
+	"headcount/layout"
+	"headcount/model"
+	"headcount/problem"
+	"headcount/roofline"
+	"headcount/vram"
+	"headcount/weights"
+)
+
+// describe fills what the checkpoint alone says.
+func (r *Report) describe(m *model.Model, duplicates []string) {
+	r.Model = ModelReport{Name: m.Name, Architecture: m.Architecture, ModelType: m.ModelType, Layers: len(m.Layers),
+		QueryHeads: m.QueryHeads, KVHeads: m.KVHeads, HeadDim: m.HeadDim, Provenance: m.Provenance}
+	all := weights.Build{Spans: []layout.Span{{End: len(m.Layers)}}, DType: dtype.BFloat16}
+	if whole, err := weights.Stages(m, all); err == nil {
+		r.Model.Parameters = &whole[0].Parameters
+	}
+	for _, key := range duplicates {
+		r.note("duplicate-key", "warning", key+" is given more than once; the last one counts, as in Python")
+	}
+}
+
+func (r *Report) note(id, severity, text string) {
+	r.Notes = append(r.Notes, engine.Note{ID: id, Severity: severity, Text: text})
+}
+
+// take copies the engine's answer.
+func (r *Report) take(res *engine.Result) {
+	v := &res.Model
+	r.Model.QueryHeads, r.Model.KVHeads, r.Model.HeadDim = v.QueryHeads, v.KVHeads, v.HeadDim
+	r.Model.MaxModelLen, r.Model.DType = v.MaxModelLen, v.DType
+	r.Model.AttentionArch = v.AttentionArch.String()
+	r.Model.Variant = attn.Geometry{Arch: v.AttentionArch, QueryHeads: v.QueryHeads, KVHeads: v.KVHeads}.Variant()
+	if v.Quantization != "" {
+		r.Model.Quantization = &v.Quantization
+	}
+	r.Ranks, r.KVCache, r.Resolved, r.Log = res.Ranks, res.KVCache, res.Resolved, res.Log
+	r.Notes = append(r.Notes, res.Notes...)
+}
+
+// fill makes every list of the report a list.
+func (r *Report) fill() {
+	if r.Ranks == nil {
+		r.Ranks = []engine.Rank{}
+	}
+	if r.KVCache.Groups == nil {
+		r.KVCache.Groups = []engine.Group{}
+	}
+	if r.KVCache.Concurrency == nil {
+		r.KVCache.Concurrency = []engine.Concurrency{}
+	}
+	if r.Log == nil {
+		r.Log = []string{}
+	}
+	if r.Notes == nil {
+		r.Notes = []engine.Note{}
+	}
+}
+
+// withoutRules takes back what only an engine's own device could make true.
+func (r *Report) withoutRules(gpu *hw.Accelerator, name string) {
+	r.KVCache = engine.KVCache{DType: r.KVCache.DType, BytesPerToken: r.KVCache.BytesPerToken, FixedBytesPerRequest: r.KVCache.FixedBytesPerRequest}
+	r.Resolved, r.Log = engine.Resolved{}, nil
+	for i := range r.Ranks {
+		r.Ranks[i].NumBlocks, r.Ranks[i].BytesPerBlock = nil, nil
+	}
+	r.note("not_known", "info", fmt.Sprintf("what %s allocates on %s is not known: its rules here are CUDA's and, for vLLM, the CPU build's; geometry and roofline hold", name, gpu.Name))
+}
+
+// bill is the memory of one device of the layout's busiest stage.
+func bill(engineName string, gpu *hw.Accelerator, m *model.Model, res *engine.Result, req *Request, l layout.Layout) *vram.Memory {
+	load := vram.Load{
+		Fraction: res.Fraction, L2Bytes: gpu.L2Bytes,
+		TP: l.TP, PP: l.PP, Layers: (len(m.Layers) + l.PP - 1) / l.PP,
+		Hidden: m.HiddenSize, Vocab: m.VocabSize, ElemBytes: res.Model.DType.Bytes(),
+		BatchedTokens: int64(res.Resolved.MaxNumBatchedTokens), Sequences: int64(res.Resolved.MaxNumSeqs),
+		ExpertsPerToken: m.ExpertsPerToken, Eager: req.EnforceEager,
+	}
+	load.TotalBytes, _ = gpu.TotalBytes()
+	load.MLPWidth, load.ExpertWidth = m.Widths()
+	for i := range res.Ranks {
+		if w := res.Ranks[i].WeightBytes; w != nil && (load.WeightsBytes == nil || *w > *load.WeightsBytes) {
+			load.WeightsBytes = w
+		}
+	}
+	if engineName == "sglang" {
+		return vram.SGLang(load)
+	}
+	return vram.VLLM(load)
+}
+
+// estimatePool plans once more with the middle of the pool's band.
+func (r *Report) estimatePool(eng engine.Engine, job engine.Job) error {
+	band := r.Memory.KVBytes
+	if band.P50 <= 0 {
+		return problem.New(problem.DoesNotFit, "kv_bytes", nil, "nothing is left for the KV cache: weights and reserves exceed the device by %.1f GiB a rank", float64(-band.P50)/(1<<30)).
+			WithHint("raise the tensor or pipeline parallel size, or take a larger device").By(eng.Name())
+	}
+	opts := *job.Options
+	opts.KVCacheMemory = band.P50
+	job.Options = &opts
+	res, err := eng.Plan(job)
+	r.Ranks, r.KVCache, r.Log = res.Ranks, res.KVCache, res.Log
+	r.note("pool-estimated", "info", fmt.Sprintf("the pool is an estimate, %.1f GiB a rank within %.1f to %.1f: tokens and log line move with it; --kv-cache-memory fixes it",
+		gib(band.P50), gib(band.P10), gib(band.P90)))
+	return err
+}
+
+func gib(n int64) float64 { return float64(n) / (1 << 30) }
+
+// underRoof places each kind of layer's decode attention under the device's roof, on one
+// rank. Layers that keep a state have no attention to place.
+func underRoof(gpu *hw.Accelerator, m *model.Model, l layout.Layout, kv dtype.Type) *Roofline {
+	roof := &Roofline{Accelerator: gpu.Name, Layers: []RooflinePoint{}}
+	ridge, known := roofline.Of(gpu)
+	if known {
+		x := math.Round(float64(ridge)*10) / 10
+		roof.Ridge = &x
+	}
+	tp := l.TP
+	if l.DPAttention {
+		tp = max(1, tp/l.DP)
+	}
+	seen := map[model.Kind]bool{}
+	for _, layer := range m.Layers {
+		for _, c := range layer.Caches {
+			if seen[c.Kind] || c.Attn.QueryHeads == 0 || c.Kind == model.Indexer {
+				continue
+			}
+			seen[c.Kind] = true
+			x, err := c.Attn.Intensity(tp, kv.Bytes())
+			if err != nil {
+				continue
+			}
+			point := RooflinePoint{Kind: string(c.Kind), Intensity: float64(x)}
+			if known {
+				share := float64(x) / float64(ridge)
+				point.ShareOfRidge = &share
+				point.Bound = "bandwidth"
+				if share >= 1 {
+					point.Bound = "compute"
+				}
+			}
+			roof.Layers = append(roof.Layers, point)
+		}
+	}
+	return roof
+}

@@ -1,0 +1,85 @@
+// Package cli is the headcount command: flags in, a Report shown. It holds no formula.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"headcount"
+	"headcount/internal/source"
+	"headcount/problem"
+)
+
+// Exit statuses.
+const (
+	exitFine     = 0
+	exitFindings = 1 // an engine would refuse
+	exitUnusable = 2 // unusable input or flags
+)
+
+// findings is the error of a run that answered, and whose answer is a refusal.
+var errFindings = errors.New("the engine would refuse")
+
+// An app is what commands share.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	planner        *headcount.Planner
+}
+
+// Run executes the command line args, which exclude the program's name, and returns the
+// exit status.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a.planner = &headcount.Planner{
+		Resolver: source.Files{Stdin: stdin},
+		Hub:      source.HubCache{Dir: source.HubCacheDir(os.Getenv)},
+	}
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	switch err := root.ExecuteContext(ctx); {
+	case err == nil:
+		return exitFine
+	case errors.Is(err, errFindings):
+		return exitFindings
+	default:
+		complain(stderr, err)
+		return exitUnusable
+	}
+}
+
+// complain prints an error and its remedy, a line each.
+func complain(w io.Writer, err error) {
+	fmt.Fprintf(w, "headcount: error: %s\n", err)
+	if p, ok := errors.AsType[*problem.Error](err); ok && p.Hint != "" {
+		fmt.Fprintf(w, "headcount: hint: %s\n", p.Hint)
+	}
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "headcount",
+		Short: "Say what vLLM and SGLang will allocate for a model, before anything is loaded",
+		Long: `headcount says what vLLM and SGLang will allocate and log for a model on a layout of
+GPUs: KV heads per rank, pages, blocks, tokens, concurrency, or the refusal with its
+reason. It needs no GPU, no Python and no network.`,
+		Example: `  headcount plan llama-3-70b --gpu h100 --tp 8
+  headcount plan ./config.json --kv-cache-memory 40GiB --tp 1,2,4,8
+  headcount explain deepseek-v3 --gpu h200 --tp 8
+  headcount compare llama-3-70b deepseek-v3 --gpu h200 --tp 8`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(newPlan(a), newExplain(a), newCompare(a), newModels(a), newGPUs(a), newVersion(a), newMan(a))
+	return root
+}

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"headcount"
+	"headcount/layout"
+	"headcount/problem"
+	"headcount/units"
+)
+
+func newCompare(a *app) *cobra.Command {
+	var q question
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "compare MODEL [MODEL ...]",
+		Short: "Put models or engines side by side on one layout",
+		Long: `compare plans each model, on each engine named, on one layout, and prints a column for
+each: bytes per token, intensity, share of the ridge, capacity; then the bytes of a token
+on a rank at TP 1 to 64, where a replicated latent and sharded KV heads cross.`,
+		Example: `  headcount compare llama-3-70b deepseek-v3 --gpu h200 --tp 8
+  headcount compare llama-3-70b --engine vllm,sglang --gpu h100 --tp 8`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			requests, err := q.columns(args)
+			if err != nil {
+				return err
+			}
+			columns := make([]*headcount.Report, len(requests))
+			for i, req := range requests {
+				if columns[i], err = a.planner.Plan(cmd.Context(), req); err != nil {
+					return fmt.Errorf("%s: %w", req.Model, err)
+				}
+			}
+			if asJSON {
+				return encode(a, columns)
+			}
+			showColumns(a, columns)
+			return a.showCrossover(cmd.Context(), requests)
+		},
+	}
+	q.addFlags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a list of Reports")
+	return cmd
+}
+
+// columns are the questions to compare: each model on each engine.
+func (q *question) columns(models []string) ([]headcount.Request, error) {
+	engines := strings.Split(q.engine, ",")
+	if n := len(engines) * len(models); n < 2 || n > 8 {
+		return nil, problem.New(problem.BadValue, "MODEL", n, "columns, want 2 to 8: models times engines")
+	}
+	var columns []headcount.Request
+	for _, name := range models {
+		for _, q.engine = range engines {
+			requests, err := q.requests(name)
+			if err != nil {
+				return nil, err
+			}
+			if len(requests) > 1 {
+				return nil, problem.New(problem.BadValue, "layout", len(requests), "layouts given, compare takes one")
+			}
+			columns = append(columns, requests[0])
+		}
+	}
+	return columns, nil
+}
+
+// showColumns prints a row a quantity.
+func showColumns(a *app, columns []*headcount.Report) {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 3, ' ', 0)
+	line := func(name string, cell func(*headcount.Report) string) {
+		cells := []string{name}
+		for _, r := range columns {
+			cells = append(cells, cell(r))
+		}
+		if strings.Join(cells[1:], "") != "" {
+			fmt.Fprintln(w, strings.Join(cells, "\t"))
+		}
+	}
+	line("", func(r *headcount.Report) string { return r.Model.Name })
+	line("engine", func(r *headcount.Report) string { return engineName(r.Engine.Name) + " " + r.Engine.Version })
+	line("variant", func(r *headcount.Report) string { return r.Model.Variant })
+	line("layout", func(r *headcount.Report) string { return layoutName(r.Layout) })
+	line("layers", func(r *headcount.Report) string { return strconv.Itoa(r.Model.Layers) })
+	line("refused", func(r *headcount.Report) string {
+		if r.Error == nil {
+			return ""
+		}
+		return r.Error.Message
+	})
+	line("KV per token, whole model", func(r *headcount.Report) string { return bytesOrNone(r.Model.KVBytesPerToken) })
+	line("KV per token, a rank", ranked0(func(r *headcount.Report) string { return units.Bytes(r.Ranks[0].BytesPerToken).String() }))
+	line("copies of each KV head", ranked0(func(r *headcount.Report) string { return strconv.Itoa(r.Ranks[0].KVReplication) + "×" }))
+	line("weights, a rank", ranked0(func(r *headcount.Report) string { return bytesOrNone(r.Ranks[0].WeightBytes) }))
+	line("reserved, a rank", reserved)
+	line("KV cache pool, a rank", func(r *headcount.Report) string { return bytesOrNone(r.KVCache.AvailableBytes) })
+	line("tokens in it", func(r *headcount.Report) string {
+		if n := r.KVCache.Capacity(); n != nil {
+			return units.Group(*n)
+		}
+		return ""
+	})
+	line("requests of max_model_len", func(r *headcount.Report) string {
+		if n := r.KVCache.Requests(r.Model.MaxModelLen, r.Model.MaxModelLen); n != nil {
+			return fmt.Sprintf("%.2f of %s", *n, units.Group(r.Model.MaxModelLen))
+		}
+		return ""
+	})
+	line("decode intensity", func(r *headcount.Report) string {
+		if r.Roofline == nil || len(r.Roofline.Layers) == 0 {
+			return ""
+		}
+		p := r.Roofline.Layers[0]
+		if p.ShareOfRidge == nil {
+			return fmt.Sprintf("%.3g FLOP/byte", p.Intensity)
+		}
+		return fmt.Sprintf("%.3g FLOP/byte, %.1f %% of the ridge", p.Intensity, *p.ShareOfRidge*100)
+	})
+	w.Flush()
+}
+
+// ranked0 is a cell that needs a rank.
+func ranked0(cell func(*headcount.Report) string) func(*headcount.Report) string {
+	return func(r *headcount.Report) string {
+		if len(r.Ranks) == 0 {
+			return ""
+		}
+		return cell(r)
+	}
+}
+
+func bytesOrNone(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return units.Bytes(*n).String()
+}
+
+// reserved is what the engine keeps of the device beside weights and pool.
+func reserved(r *headcount.Report) string {
+	if r.Memory == nil || r.Memory.KVBytes == nil {
+		return ""
+	}
+	return units.Bytes(r.Memory.TotalBytes - *r.Memory.WeightsBytes - r.Memory.KVBytes.P50).String()
+}
+
+// showCrossover prints each column's bytes of a token on a rank against TP.
+func (a *app) showCrossover(ctx context.Context, requests []headcount.Request) error {
+	fmt.Fprintln(a.stdout, "\nKV cache of one token on one rank, all layers")
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	sizes := []int{1, 2, 4, 8, 16, 32, 64}
+	fmt.Fprint(w, "TP\t")
+	for _, tp := range sizes {
+		fmt.Fprintf(w, "%d\t", tp)
+	}
+	fmt.Fprintln(w)
+	for _, req := range requests {
+		fmt.Fprintf(w, "%s\t", req.Model)
+		for _, tp := range sizes {
+			req.Layout = layout.Layout{TP: tp}
+			r, err := a.planner.Plan(ctx, req)
+			if err != nil || len(r.Ranks) == 0 {
+				fmt.Fprint(w, "refused\t")
+				continue
+			}
+			fmt.Fprintf(w, "%s\t", units.Bytes(r.Ranks[0].BytesPerToken))
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}

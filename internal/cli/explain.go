@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"headcount/problem"
+)
+
+func newExplain(a *app) *cobra.Command {
+	var q question
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain MODEL",
+		Short: "Walk from config.json to the engine's log line, step by step",
+		Long: `explain takes the nine steps from a field of config.json to the line that the engine
+logs, each with its numbers, so that it can be redone by hand. It takes the flags of
+plan, for one layout.`,
+		Example: "  headcount explain llama-3-70b --gpu h100 --tp 8\n  headcount explain deepseek-v3 --kv-cache-memory 40GiB --tp 8",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			requests, err := q.requests(args[0])
+			if err != nil {
+				return err
+			}
+			if len(requests) > 1 {
+				return problem.New(problem.BadValue, "layout", len(requests), "layouts given, explain takes one")
+			}
+			r, err := a.planner.Plan(cmd.Context(), requests[0])
+			if err != nil {
+				return err
+			}
+			steps := r.Explain()
+			if asJSON {
+				err = encode(a, steps)
+			} else {
+				fmt.Fprintln(a.stdout, spread(title(r), setup(r), lineWidth))
+				for i, s := range steps {
+					fmt.Fprintf(a.stdout, "\n%d. %s\n", i+1, s.Title)
+					for _, line := range s.Lines {
+						fmt.Fprintf(a.stdout, "   %s\n", line)
+					}
+				}
+			}
+			if r.Error != nil {
+				complain(a.stderr, r.Error)
+				return errFindings
+			}
+			return err
+		},
+	}
+	q.addFlags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the steps as JSON")
+	return cmd
+}

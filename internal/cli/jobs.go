@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+
+	"headcount"
+	"headcount/problem"
+)
+
+// linesPerBatch is how many requests one worker takes at a time: enough that handing
+// batches over costs little, few enough that an interactive stream is answered at once
+// when it pauses.
+const linesPerBatch = 64
+
+// A batch is consecutive lines of the input, and later their reports.
+type batch struct {
+	first int // line number of the first line
+	lines [][]byte
+	long  []bool // the line exceeded the cap and is cut
+	out   []byte
+	done  chan struct{}
+}
+
+// runJobs answers a stream of requests, a line each, in order, on all cores. A line that
+// is of no use gives an error object with its line number; the rest go on.
+func (a *app) runJobs(ctx context.Context, name string) error {
+	in, err := a.open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	workers := runtime.GOMAXPROCS(0)
+	todo, order := make(chan *batch, workers), make(chan *batch, 2*workers)
+	for range workers {
+		go func() {
+			for b := range todo {
+				a.answer(ctx, b)
+				close(b.done)
+			}
+		}()
+	}
+	var readErr error
+	go func() {
+		defer close(todo)
+		defer close(order)
+		readErr = readBatches(ctx, in, func(b *batch) {
+			order <- b
+			todo <- b
+		})
+	}()
+	out := bufio.NewWriterSize(a.stdout, 1<<16)
+	for b := range order {
+		<-b.done
+		if _, err := out.Write(b.out); err != nil {
+			return err
+		}
+		if len(order) == 0 { // nothing else is ready: let a reader at the other end go on
+			if err := out.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(readErr, out.Flush())
+}
+
+func (a *app) open(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(a.stdin), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, problem.New(problem.Unreadable, "--jobs", name, "%s", errors.Unwrap(err))
+	}
+	return f, nil
+}
+
+// readBatches cuts the input into batches. It sends a batch early when no more input is
+// buffered.
+func readBatches(ctx context.Context, in io.Reader, send func(*batch)) error {
+	r := bufio.NewReaderSize(in, 1<<16)
+	b := &batch{first: 1, done: make(chan struct{})}
+	next := func() {
+		if len(b.lines) > 0 {
+			send(b)
+			b = &batch{first: b.first + len(b.lines), done: make(chan struct{})}
+		}
+	}
+	for ctx.Err() == nil {
+		line, long, err := readLine(r)
+		if err == nil || len(line) > 0 {
+			b.lines, b.long = append(b.lines, line), append(b.long, long)
+		}
+		if err != nil {
+			next()
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+		if len(b.lines) == linesPerBatch || r.Buffered() == 0 {
+			next()
+		}
+	}
+	return ctx.Err()
+}
+
+// readLine reads one line without its end. Of a line beyond the cap it keeps a part and
+// skips the rest.
+func readLine(r *bufio.Reader) (line []byte, long bool, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) <= headcount.MaxRequestBytes+2 {
+			line = append(line, part...)
+		} else {
+			long = true
+		}
+		if err != bufio.ErrBufferFull {
+			return bytes.TrimRight(line, "\r\n"), long, err
+		}
+	}
+}
+
+// answer plans a batch's lines.
+func (a *app) answer(ctx context.Context, b *batch) {
+	for i, line := range b.lines {
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		b.out = append(b.out, a.answerLine(ctx, line, b.long[i], b.first+i)...)
+		b.out = append(b.out, '\n')
+	}
+}
+
+// answerLine is one line's report, or its error object.
+func (a *app) answerLine(ctx context.Context, line []byte, long bool, number int) []byte {
+	req, err := headcount.ParseRequest(line)
+	if long {
+		err = problem.New(problem.Unreadable, "", nil, "the line exceeds the cap of %d bytes", headcount.MaxRequestBytes)
+	}
+	if err == nil {
+		var report *headcount.Report
+		if report, err = a.planner.Plan(ctx, req); err == nil {
+			if data, err := json.Marshal(report); err == nil {
+				return data
+			}
+		}
+	}
+	p, ok := errors.AsType[*problem.Error](err)
+	if !ok {
+		p = problem.New(problem.Unreadable, "", nil, "%s", err)
+	}
+	numbered := *p
+	numbered.Line = number
+	data, _ := json.Marshal(struct {
+		SchemaVersion int             `json:"schema_version"`
+		ID            json.RawMessage `json:"id,omitempty"`
+		Error         *problem.Error  `json:"error"`
+	}{headcount.SchemaVersion, req.ID, &numbered})
+	return data
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"headcount"
+	"headcount/catalog"
+	"headcount/engine/sglang"
+	"headcount/engine/vllm"
+	"headcount/hw"
+	"headcount/problem"
+	"headcount/units"
+)
+
+func newModels(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "models [WORD]",
+		Short:   "List the models known offline",
+		Long:    "models lists the catalogue: hub ids, short names and KV heads. WORD keeps those whose name holds it.",
+		Example: "  headcount models\n  headcount models qwen",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			word := strings.ToLower(strings.Join(args, ""))
+			var found []modelLine
+			for _, e := range catalog.All() {
+				if strings.Contains(strings.ToLower(e.ID+" "+strings.Join(e.Short, " ")), word) {
+					found = append(found, a.modelLine(cmd, e))
+				}
+			}
+			if len(found) == 0 {
+				return problem.New(problem.BadValue, "WORD", args[0], "no model of the catalogue is named so").
+					WithHint("near: %s", strings.Join(catalog.Nearest(word, 5), ", "))
+			}
+			if asJSON {
+				return encode(a, found)
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "model\tshort name\tvariant\tlayers\tKV per token, whole model")
+			for _, m := range found {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", m.ID, strings.Join(m.Short, ", "), m.Variant, m.Layers, m.perToken())
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a list of objects")
+	return cmd
+}
+
+// A modelLine is one model of the list.
+type modelLine struct {
+	ID              string   `json:"id"`
+	Short           []string `json:"short"`
+	Variant         string   `json:"variant"`
+	Layers          int      `json:"layers"`
+	KVBytesPerToken *int64   `json:"kv_bytes_per_token"` // whole model; null when vLLM has no path for it
+}
+
+func (m modelLine) perToken() string {
+	if m.KVBytesPerToken == nil {
+		return "-"
+	}
+	return units.Bytes(*m.KVBytesPerToken).String()
+}
+
+func (a *app) modelLine(cmd *cobra.Command, e catalog.Entry) modelLine {
+	line := modelLine{ID: e.ID, Short: e.Short, Variant: "-"}
+	if line.Short == nil {
+		line.Short = []string{}
+	}
+	if r, err := a.planner.Plan(cmd.Context(), headcount.Request{Model: e.ID}); err == nil {
+		line.Layers = r.Model.Layers
+		if r.Error == nil {
+			line.Variant, line.KVBytesPerToken = r.Model.Variant, r.Model.KVBytesPerToken
+		}
+	}
+	return line
+}
+
+func newGPUs(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "gpus",
+		Short: "List the accelerators that are known, with the source of each figure",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if asJSON {
+				return encode(a, hw.All())
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "id\tname\tmemory\tbandwidth\tdense bf16\tridge")
+			for _, g := range hw.All() {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", g.ID, g.Name, strings.Join(g.Figures(), "\t"))
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a list of objects, with the source of each figure")
+	return cmd
+}
+
+func newVersion(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, and the engine releases whose rules it holds",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(a.stdout, "headcount %s\nvLLM %s, SGLang %s by default\n", version(), vllm.Version, sglang.Version)
+			return err
+		},
+	}
+}
+
+// version is the module's version, or the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return "devel " + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return "devel"
+}
+
+// maxGPUFile bounds a file that describes an accelerator.
+const maxGPUFile = 64 << 10
+
+// setGPU takes an accelerator's name, or a file that describes one.
+func setGPU(req *headcount.Request, name string) error {
+	if !strings.HasSuffix(name, ".json") {
+		req.GPU = name
+		return nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return problem.New(problem.Unreadable, "--gpu", name, "%s", errors.Unwrap(err))
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxGPUFile))
+	if err != nil {
+		return problem.New(problem.Unreadable, "--gpu", name, "%s", err)
+	}
+	req.Accelerator, err = hw.Parse(data)
+	return err
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+
+	"headcount"
+	"headcount/layout"
+	"headcount/problem"
+	"headcount/units"
+)
+
+// A ranked layout is one way to use a node: Replicas servers of Report's layout.
+type ranked struct {
+	Replicas int               `json:"replicas"`
+	GPUs     int               `json:"gpus"`
+	Requests float64           `json:"requests"` // of Tokens each, all replicas
+	Tokens   int64             `json:"tokens"`
+	Report   *headcount.Report `json:"report"`
+}
+
+// planNode plans every layout of n GPUs and prints the legal ones, the one that holds most
+// requests of the length asked first.
+func (a *app) planNode(ctx context.Context, q *question, req headcount.Request, n int, asJSON bool) error {
+	if n > 1024 {
+		return problem.New(problem.BadValue, "--gpus", n, "more than 1024 GPUs")
+	}
+	if q.swept() {
+		return problem.New(problem.BadValue, "--gpus", n, "layouts are chosen here, and given by a list as well")
+	}
+	var found []ranked
+	var refused *headcount.Report
+	for _, l := range nodeLayouts(n, req.Engine) {
+		one := req
+		l.EP = req.Layout.EP
+		one.Layout = l
+		r, err := a.planner.Plan(ctx, one)
+		switch {
+		case err != nil:
+			return err
+		case r.Error != nil:
+			refused = r
+			continue
+		}
+		length := r.Model.MaxModelLen
+		if len(req.ConcurrencyAt) > 0 {
+			length = req.ConcurrencyAt[0]
+		}
+		requests := r.KVCache.Requests(length, r.Model.MaxModelLen)
+		if requests == nil {
+			return problem.New(problem.MissingField, "--gpus", n, "requests cannot be ranked without a pool").
+				WithHint("give --gpu, or --kv-cache-memory for the pool of a rank")
+		}
+		replicas := n / l.GPUs()
+		servers := replicas
+		if l.DPAttention {
+			servers *= l.DP
+		}
+		found = append(found, ranked{replicas, n, *requests * float64(servers), length, r})
+	}
+	if len(found) == 0 {
+		complain(a.stderr, refused.Error)
+		return errFindings
+	}
+	slices.SortStableFunc(found, func(x, y ranked) int { return cmp.Compare(y.Requests, x.Requests) })
+	if asJSON {
+		return encode(a, found)
+	}
+	return showRanked(a, found)
+}
+
+// nodeLayouts are the layouts whose size divides n: TP × PP × replicas, with DCP inside TP
+// and, for SGLang, attention DP inside TP.
+func nodeLayouts(n int, engineName string) []layout.Layout {
+	var out []layout.Layout
+	for tp := 1; tp <= n; tp++ {
+		for pp := 1; tp*pp <= n; pp++ {
+			if n%(tp*pp) != 0 {
+				continue
+			}
+			out = append(out, layout.Layout{TP: tp, PP: pp}.Normal())
+			if pp > 1 || tp == 1 {
+				continue
+			}
+			for inner := 2; inner <= tp; inner++ {
+				if tp%inner != 0 {
+					continue
+				}
+				out = append(out, layout.Layout{TP: tp, DCP: inner}.Normal())
+				if engineName == "sglang" {
+					out = append(out, layout.Layout{TP: tp, DP: inner, DPAttention: true}.Normal())
+				}
+			}
+		}
+	}
+	return out
+}
+
+func showRanked(a *app, found []ranked) error {
+	best := found[0]
+	fmt.Fprintln(a.stdout, spread(title(best.Report), fmt.Sprintf("%s · %d GPUs", engineName(best.Report.Engine.Name), best.GPUs), lineWidth))
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "layout\treplicas\tKV heads\tcopies\tKV/token\tpool\ttokens a replica\trequests\t")
+	for _, f := range found {
+		r := f.Report
+		rank, pool, tokens := r.Ranks[0], "", ""
+		if b := r.KVCache.AvailableBytes; b != nil {
+			pool = units.Bytes(*b).String()
+		}
+		if t := r.KVCache.Capacity(); t != nil {
+			tokens = units.Group(*t)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d×\t%s\t%s\t%s\t%.1f\t\n", layoutName(r.Layout), f.Replicas, rank.KVHeads, rank.KVReplication,
+			units.Bytes(rank.BytesPerToken), pool, tokens, f.Requests)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "requests of %s tokens on all %d GPUs; KV heads, bytes and pool per rank\n", units.Group(best.Tokens), best.GPUs)
+	return err
+}

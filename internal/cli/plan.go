@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"headcount"
+	"headcount/problem"
+)
+
+func newPlan(a *app) *cobra.Command {
+	var q question
+	var asJSON bool
+	var jobs string
+	var gpus int
+	cmd := &cobra.Command{
+		Use:   "plan MODEL",
+		Short: "Say what an engine will allocate and log for a model on a layout",
+		Long: `plan says what an engine will allocate and log: KV heads per rank, bytes per token,
+blocks, tokens, concurrency and the log line, or the refusal with its reason.
+
+MODEL is a folder, a config.json, - for standard input, a name from headcount models,
+or a hub id that is in the catalogue or the hub's local cache. A size given as a list
+makes a sweep, a row a layout; --gpus ranks the layouts that use a node.
+
+Without --gpu the pool comes from --kv-cache-memory; without either, what does not
+depend on the pool is printed. With --gpu alone the pool is an estimate with its band.`,
+		Example: `  headcount plan llama-3-70b --gpu h100 --tp 8
+  headcount plan llama-3-70b --kv-cache-memory 40GiB --tp 1,2,4,8,16
+  headcount plan deepseek-v3 --engine sglang --gpu h200 --tp 8 --dp 8 --enable-dp-attention
+  headcount plan qwen3-32b --gpu h100 --gpus 8 --max-model-len 32k
+  headcount plan - --tp 2 --json < config.json
+  headcount plan --jobs requests.jsonl > reports.jsonl`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if want := 1 - min(1, len(jobs)); len(args) != want {
+				return problem.New(problem.BadValue, "MODEL", nil, "%d given, want %d", len(args), want).
+					WithHint("headcount plan MODEL, or headcount plan --jobs FILE")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if jobs != "" {
+				return a.runJobs(cmd.Context(), jobs)
+			}
+			requests, err := q.requests(args[0])
+			if err != nil {
+				return err
+			}
+			if gpus > 0 {
+				return a.planNode(cmd.Context(), &q, requests[0], gpus, asJSON)
+			}
+			return a.planAll(cmd.Context(), requests, asJSON)
+		},
+	}
+	q.addFlags(cmd)
+	cmd.Flags().IntVar(&gpus, "gpus", 0, "rank the legal layouts of `n` GPUs by requests at the length asked")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the Report as JSON, a sweep as one Report a line")
+	cmd.Flags().StringVar(&jobs, "jobs", "", "`file` of requests, one JSON object a line (- for standard input): one Report a line, in order")
+	return cmd
+}
+
+// planAll plans each request: one prints its report, several a table with a row each.
+func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON bool) error {
+	reports := make([]*headcount.Report, len(requests))
+	for i, req := range requests {
+		report, err := a.planner.Plan(ctx, req)
+		if err != nil {
+			return err
+		}
+		reports[i] = report
+	}
+	switch {
+	case asJSON && len(reports) == 1:
+		if err := encode(a, reports[0]); err != nil {
+			return err
+		}
+	case asJSON:
+		for _, r := range reports {
+			if err := json.NewEncoder(a.stdout).Encode(r); err != nil {
+				return err
+			}
+		}
+	case len(reports) == 1:
+		showReport(a.stdout, a.stderr, reports[0])
+	default:
+		showSweep(a.stdout, reports)
+	}
+	for _, r := range reports {
+		if r.Error == nil {
+			return nil
+		}
+	}
+	return errFindings
+}

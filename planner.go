@@ -1,0 +1,210 @@
+package headcount
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"headcount/catalog"
+	"headcount/checkpoint"
+	"headcount/engine"
+	"headcount/engine/sglang"
+	"headcount/engine/vllm"
+	"headcount/model"
+	"headcount/problem"
+)
+
+// A Resolver turns a name that is not in the catalogue into a checkpoint: a folder, a
+// file, a hub id. found is false for a name that is not its own. Whoever builds the
+// Planner decides what its Resolver may touch.
+type Resolver interface {
+	Source(ctx context.Context, name string) (src *checkpoint.Source, found bool, err error)
+}
+
+// A Planner answers Requests. The zero Planner knows the catalogue and inline configs and
+// touches neither disk nor network. A Planner may be used by many goroutines.
+type Planner struct {
+	Resolver Resolver
+	Hub      Resolver // asked last: hub ids that the catalogue does not have
+
+	known sync.Map // catalogue name → *model.Model; bounded by the catalogue
+}
+
+// Plan answers a Request about a catalogue model or an inline config.
+//
+// An engine's refusal is an answer: the Report's Error says so and err is nil. Unusable
+// input is a [*problem.Error], which the Report holds as well; the Report is never nil.
+func Plan(ctx context.Context, req Request) (*Report, error) { return standard.Plan(ctx, req) }
+
+var standard Planner
+
+// Plan is the package's Plan, with models from the Planner's Resolver too.
+func (p *Planner) Plan(ctx context.Context, req Request) (*Report, error) {
+	r := &Report{SchemaVersion: SchemaVersion, ID: req.ID, Layout: req.Layout.Normal()}
+	err := p.plan(ctx, &req, r)
+	r.fill()
+	if err == nil {
+		return r, nil
+	}
+	refusal, ok := errors.AsType[*problem.Error](err)
+	if !ok {
+		return r, err
+	}
+	r.Error = refusal
+	if refusal.RefusedBy != "" {
+		return r, nil
+	}
+	return r, refusal
+}
+
+// plan runs the stages in order: engine, model, device, pool, tokens.
+func (p *Planner) plan(ctx context.Context, req *Request, r *Report) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	eng, err := lookupEngine(req.Engine)
+	if err != nil {
+		return err
+	}
+	r.Engine = EngineID{eng.Name(), eng.Version()}
+	if err := req.check(); err != nil {
+		return err
+	}
+	m, duplicates, err := p.model(ctx, req)
+	if err != nil {
+		return err
+	}
+	r.describe(m, duplicates)
+	gpu, err := req.accelerator()
+	if err != nil {
+		return err
+	}
+	job := engine.Job{Model: m, Layout: r.Layout, GPU: gpu, Options: &req.Options}
+	if gpu != nil && !gpu.EngineRules() {
+		job.GPU = nil
+	}
+	if job.Options.Draft, err = p.draft(ctx, req); err != nil {
+		return err
+	}
+	res, err := eng.Plan(job)
+	r.take(res)
+	if err != nil || gpu == nil {
+		return err
+	}
+	r.Roofline = underRoof(gpu, m, r.Layout.Normal(), r.KVCache.DType)
+	if job.GPU == nil {
+		r.withoutRules(gpu, eng.Name())
+		return nil
+	}
+	r.Memory = bill(eng.Name(), gpu, m, res, req, r.Layout)
+	if r.Memory.KVBytes == nil || req.pooled() {
+		return nil
+	}
+	return r.estimatePool(eng, job)
+}
+
+// lookupEngine takes "vllm", "sglang", each with "@version", and "" for vLLM.
+func lookupEngine(name string) (engine.Engine, error) {
+	base, version, _ := strings.Cut(name, "@")
+	switch base {
+	case "", "vllm":
+		return vllm.New(version)
+	case "sglang":
+		return sglang.New(version)
+	}
+	return nil, problem.New(problem.BadValue, "engine", name, "not an engine that headcount knows").WithHint("vllm or sglang")
+}
+
+// model resolves what the request asks about. Catalogue models are resolved once.
+func (p *Planner) model(ctx context.Context, req *Request) (m *model.Model, duplicates []string, err error) {
+	plain := len(req.HFOverrides) == 0 && len(req.HFQuantConfig) == 0 && len(req.Params) == 0 && req.AssumeArchitecture == ""
+	if plain && len(req.Config) == 0 {
+		if m, ok := p.known.Load(req.Model); ok {
+			return m.(*model.Model), nil, nil
+		}
+	}
+	src, listed, err := p.source(ctx, req)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err = model.ResolveAs(src, req.AssumeArchitecture)
+	if err != nil {
+		return nil, nil, err
+	}
+	if plain && listed {
+		p.known.Store(req.Model, m)
+	}
+	return m, src.Duplicates, nil
+}
+
+// source finds the checkpoint; listed tells that it is the catalogue's own.
+func (p *Planner) source(ctx context.Context, req *Request) (src *checkpoint.Source, listed bool, err error) {
+	switch {
+	case len(req.Config) > 0 || len(req.Params) > 0:
+		src, err = inline(req)
+	case req.Model == "":
+		err = problem.New(problem.MissingField, "model", nil, "no model and no config given")
+	default:
+		src, listed, err = p.named(ctx, req.Model)
+	}
+	if err == nil {
+		src, err = req.override(src)
+	}
+	return src, listed, err
+}
+
+// named asks the Resolver first, so that a folder of a catalogue name is the folder, then
+// the catalogue, then the hub.
+func (p *Planner) named(ctx context.Context, name string) (*checkpoint.Source, bool, error) {
+	if p.Resolver != nil {
+		if src, found, err := p.Resolver.Source(ctx, name); found || err != nil {
+			return src, false, err
+		}
+	}
+	if src, ok := catalog.Lookup(name); ok {
+		return src, true, nil
+	}
+	if p.Hub != nil {
+		if src, found, err := p.Hub.Source(ctx, name); found || err != nil {
+			return src, false, err
+		}
+	}
+	err := problem.New(problem.BadValue, "model", name, "not in the catalogue")
+	if p.Resolver != nil {
+		err = problem.New(problem.BadValue, "model", name, "not a file, not a folder, not in the catalogue")
+	}
+	if near := catalog.Nearest(name, 3); len(near) > 0 {
+		return nil, false, err.WithHint("did you mean %s?", strings.Join(near, ", "))
+	}
+	return nil, false, err.WithHint("headcount models lists what is known; or give a folder or a config.json")
+}
+
+// draft resolves the draft model of speculative decoding, nil for none.
+func (p *Planner) draft(ctx context.Context, req *Request) (*model.Model, error) {
+	name := req.SpeculativeDraftModel
+	if req.Speculative != nil && req.Speculative.Model != "" {
+		name = req.Speculative.Model
+	}
+	var src *checkpoint.Source
+	var err error
+	switch {
+	case len(req.DraftConfig) > 0:
+		src, err = checkpoint.FromBytes("draft_config", checkpoint.Files{Config: req.DraftConfig})
+	case name != "":
+		src, _, err = p.named(ctx, name)
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return model.Resolve(src)
+}
+
+// inline reads the config and side files that the request carries.
+func inline(req *Request) (*checkpoint.Source, error) {
+	return checkpoint.FromBytes("inline config", checkpoint.Files{
+		Config: req.Config, HFQuant: req.HFQuantConfig, Params: req.Params,
+	})
+}

@@ -1,0 +1,74 @@
+package headcount
+
+import (
+	"encoding/json"
+
+	"headcount/dtype"
+	"headcount/engine"
+	"headcount/layout"
+	"headcount/problem"
+	"headcount/vram"
+)
+
+// SchemaVersion is the version of the Report's JSON. Fields are added freely; a rename or
+// a new meaning raises it.
+const SchemaVersion = 1
+
+// A Report is the answer to one Request. Bytes and tokens are whole numbers; null is not
+// known; figures of a rank say so by standing under ranks.
+type Report struct {
+	SchemaVersion int             `json:"schema_version"`
+	ID            json.RawMessage `json:"id,omitempty"`
+	Engine        EngineID        `json:"engine"`
+	Model         ModelReport     `json:"model"`
+	Layout        layout.Layout   `json:"layout"`
+	Ranks         []engine.Rank   `json:"ranks"`
+	KVCache       engine.KVCache  `json:"kv_cache"`
+	Memory        *vram.Memory    `json:"memory"`   // null without an accelerator
+	Roofline      *Roofline       `json:"roofline"` // null without an accelerator
+	Resolved      engine.Resolved `json:"resolved"`
+	Log           []string        `json:"log"`
+	Notes         []engine.Note   `json:"notes"`
+	Error         *problem.Error  `json:"error"`
+}
+
+// EngineID names an engine and the release whose rules were applied.
+type EngineID struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// A ModelReport is the model as the engine sees it, whole and unsplit.
+type ModelReport struct {
+	Name          string            `json:"name"`
+	Architecture  string            `json:"architecture"`
+	ModelType     string            `json:"model_type"`
+	Variant       string            `json:"variant"`        // MHA, GQA-8, MQA, MLA: printed, never branched on
+	AttentionArch string            `json:"attention_arch"` // MHA or MLA
+	Layers        int               `json:"layers"`
+	QueryHeads    int               `json:"query_heads"`
+	KVHeads       int               `json:"kv_heads"`
+	HeadDim       int               `json:"head_dim"`
+	MaxModelLen   int64             `json:"max_model_len"`
+	DType         dtype.Type        `json:"dtype"`
+	Quantization  *string           `json:"quantization"`
+	Parameters    *int64            `json:"parameters"` // null when not known from the config alone
+	Provenance    map[string]string `json:"provenance"` // field ← where its value came from
+
+	KVBytesPerToken *int64 `json:"kv_bytes_per_token"` // whole model, no replication; null with caches that TP splits unevenly
+}
+
+// A Roofline says where decode attention stands under an accelerator's roof.
+type Roofline struct {
+	Accelerator string          `json:"accelerator"`
+	Ridge       *float64        `json:"ridge_flop_per_byte"`
+	Layers      []RooflinePoint `json:"layers"`
+}
+
+// A RooflinePoint is one kind of layer's decode attention on one rank.
+type RooflinePoint struct {
+	Kind         string   `json:"kind"`
+	Intensity    float64  `json:"intensity_flop_per_byte"`
+	ShareOfRidge *float64 `json:"share_of_ridge"`
+	Bound        string   `json:"bound"` // bandwidth, compute; "" when the roof is not known
+}

@@ -1,0 +1,164 @@
+package headcount
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"headcount/checkpoint"
+	"headcount/engine"
+	"headcount/hw"
+	"headcount/layout"
+	"headcount/problem"
+)
+
+// A Request is one question: a model, an engine, a layout and the engine's flags. The zero
+// value of a field means the engine's default, also when the field is given as 0 or "".
+// A Request is the JSON of one line of `plan --jobs` and of POST /v1/plan.
+type Request struct {
+	ID     json.RawMessage `json:"id,omitempty"`     // returned as it is
+	Model  string          `json:"model,omitempty"`  // catalogue name, or what the Planner's Resolver takes
+	Config json.RawMessage `json:"config,omitempty"` // a config.json, in place of Model
+	Engine string          `json:"engine,omitempty"` // "vllm" or "sglang", with "@version" for another release; "" is vllm
+	GPU    string          `json:"gpu,omitempty"`    // an accelerator's id or short name
+
+	Accelerator *hw.Accelerator `json:"accelerator,omitempty"` // one described in place of GPU
+
+	layout.Layout
+	engine.Options
+
+	HFOverrides   json.RawMessage `json:"hf_overrides,omitempty"`    // keys to set in the config
+	HFQuantConfig json.RawMessage `json:"hf_quant_config,omitempty"` // hf_quant_config.json
+	Params        json.RawMessage `json:"params,omitempty"`          // params.json
+	DraftConfig   json.RawMessage `json:"draft_config,omitempty"`    // config.json of the draft model
+
+	AssumeArchitecture string `json:"assume_architecture,omitempty"` // go on as if the config named it
+}
+
+// MaxRequestBytes bounds one request: a config of the largest size taken, and flags.
+const MaxRequestBytes = 4 << 20
+
+// ParseRequest reads one Request. The error is a [*problem.Error] that names the field.
+func ParseRequest(data []byte) (Request, error) {
+	var req Request
+	if len(data) > MaxRequestBytes {
+		return req, problem.New(problem.Unreadable, "", nil, "request of %d bytes exceeds the cap of %d", len(data), MaxRequestBytes)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&req); err != nil {
+		return req, requestError(err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return req, problem.New(problem.Unreadable, "", nil, "text after the end of the request")
+	}
+	return req, nil
+}
+
+// requestError puts the decoder's words into ours.
+func requestError(err error) *problem.Error {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
+		return problem.New(problem.BadValue, e.Field, nil, "a JSON %s, want %s", e.Value, jsonKind(e.Type.Kind().String()))
+	}
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return problem.New(problem.Unreadable, "", nil, "byte %d: %s", e.Offset, strings.TrimPrefix(e.Error(), "json: "))
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		name = strings.Trim(name, `"`)
+		p := problem.New(problem.BadValue, name, nil, "not a field of a request")
+		if near := problem.Nearest(name, requestFields(), 1); len(near) > 0 {
+			p.Hint = "did you mean " + near[0] + "?"
+		}
+		return p
+	}
+	return problem.New(problem.Unreadable, "", nil, "not a JSON object")
+}
+
+// jsonKind names a Go kind as JSON does.
+func jsonKind(kind string) string {
+	switch {
+	case strings.HasPrefix(kind, "int"):
+		return "a whole number"
+	case strings.HasPrefix(kind, "float"):
+		return "a number"
+	case kind == "bool", kind == "ptr":
+		return "true or false"
+	case kind == "struct", kind == "map":
+		return "an object"
+	case kind == "slice":
+		return "a list"
+	}
+	return "a string"
+}
+
+// check reports flags that are out of any range.
+func (req *Request) check() error {
+	if err := req.Layout.Check(); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name string
+		x    float64
+	}{
+		{"gpu_memory_utilization", req.GPUMemoryUtilization}, {"mem_fraction_static", req.MemFractionStatic},
+	} {
+		if !(f.x >= 0 && f.x <= 1) {
+			return problem.New(problem.BadValue, f.name, f.x, "not between 0 and 1")
+		}
+	}
+	if req.MaxModelLen < -1 {
+		return problem.New(problem.BadValue, "max_model_len", req.MaxModelLen, "neither a length nor -1 for as long as fits")
+	}
+	if req.KVCacheMemory < 0 {
+		return problem.New(problem.BadValue, "kv_cache_memory_bytes", req.KVCacheMemory, "negative")
+	}
+	if len(req.ConcurrencyAt) > 64 {
+		return problem.New(problem.BadValue, "concurrency_at", len(req.ConcurrencyAt), "more than 64 lengths")
+	}
+	return nil
+}
+
+// pooled reports whether the request says how large the pool is.
+func (req *Request) pooled() bool {
+	return req.KVCacheMemory > 0 || req.MemoryEndGiB > 0 || req.NumGPUBlocksOverride > 0
+}
+
+// accelerator is the device asked for, nil for none.
+func (req *Request) accelerator() (*hw.Accelerator, error) {
+	if req.Accelerator != nil {
+		return req.Accelerator, req.Accelerator.Check()
+	}
+	if req.GPU == "" {
+		return nil, nil
+	}
+	return hw.Lookup(req.GPU)
+}
+
+// override sets the keys of hf_overrides in a copy of the config, nested objects merged.
+func (req *Request) override(src *checkpoint.Source) (*checkpoint.Source, error) {
+	if len(req.HFOverrides) == 0 {
+		return src, nil
+	}
+	over, _, err := checkpoint.Parse(req.HFOverrides)
+	if err != nil {
+		return nil, fmt.Errorf("hf_overrides: %w", err)
+	}
+	out := *src
+	out.Config = src.Config.Merge(over)
+	return &out, nil
+}
+
+// requestFields are the JSON names of a Request, for a hint.
+func requestFields() []string {
+	var names []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Request]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
