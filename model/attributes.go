@@ -195,13 +195,15 @@ func (a *attributes) join() {
 	a.joinRope()
 	a.joined = true
 	for _, key := range a.file.Keys() {
-		if !a.class.isField(key) && !a.taken[key] {
+		if !a.class.isField(key) && !a.taken[key] && a.overwrites(key) {
 			v, _ := a.file.Get(key)
-			a.overwrite(key, v)
+			a.store(key, v, "")
 		}
 	}
 	for key, v := range a.given {
-		a.overwrite(key, v)
+		if a.overwrites(key) {
+			a.store(key, v, "")
+		}
 	}
 	for _, key := range []string{"layer_types", "mtp_layer_types"} {
 		if v, from, ok := a.lookup(key); ok && v.Kind() == checkpoint.List {
@@ -212,19 +214,17 @@ func (a *attributes) join() {
 	}
 }
 
-// overwrite makes a key that is no field an attribute, whatever was computed for it. A
-// property stays what it computes.
-func (a *attributes) overwrite(key string, v checkpoint.Value) {
+// overwrites reports whether a key that is no field becomes an attribute in place of what
+// was computed. A property stays what it computes.
+func (a *attributes) overwrites(key string) bool {
 	name := a.own(key)
 	if _, isProperty := a.class.property[name]; isProperty {
-		return
+		return false
 	}
 	_, computed := a.set[name]
 	_, field := a.class.fieldFor[name]
 	_, added := a.given[key]
-	if name != key || computed || field || added {
-		a.store(name, v, "")
-	}
+	return name != key || computed || field || added
 }
 
 func sameList(a, b checkpoint.Value) bool {

@@ -55,4 +55,6 @@ func Source(ctx context.Context, src *checkpoint.Source) *checkpoint.Source {
 // only is a Resolver of one checkpoint.
 type only struct{ src *checkpoint.Source }
 
-func (o only) Source(context.Context, string) (*checkpoint.Source, bool, error) { return o.src, true, nil }
+func (o only) Source(context.Context, string) (*checkpoint.Source, bool, error) {
+	return o.src, true, nil
+}
