@@ -232,7 +232,7 @@ func (d decoder) norm(name string, width int) []Param {
 func (d decoder) qkNorms(h heads) []Param {
 	switch d.qkNorm {
 	case normPerHead:
-		return []Param{norm("self_attn.q_norm", h.key), norm("self_attn.k_norm", h.key)}
+		return append(d.norm("self_attn.q_norm", h.key), d.norm("self_attn.k_norm", h.key)...)
 	case normWhole:
 		q, k := norm("self_attn.q_norm", 0), norm("self_attn.k_norm", 0)
 		q.Rows, k.Rows = queryHeads(h.query, h.key), kvHeads(h.kv, h.key)

@@ -13,9 +13,11 @@ import (
 var bert = family{
 	name: "bert",
 	architectures: []string{"BertModel", "BertForMaskedLM", "RobertaModel", "RobertaForMaskedLM", "XLMRobertaModel",
-		"CamembertModel"},
-	types:      []string{"bert", "roberta", "xlm-roberta", "camembert"},
-	classifier: bertClassifier,
+		"CamembertModel", "CamembertForMaskedLM", "XLMRobertaForMaskedLM"},
+	types: []string{"bert", "roberta", "xlm-roberta", "camembert"},
+	heads: map[string]taskHead{
+		"ForSequenceClassification": bertSequence, "ForTokenClassification": bertToken, "BertForMaskedLM": bertMasked,
+	},
 	resolve: func(r *reader) *Model {
 		m := r.decoder(decoder{
 			encoder:  true,
@@ -56,16 +58,32 @@ func pooler(hidden int, dt dtype.Type) []Param {
 	return []Param{weight, shift}
 }
 
-// bertClassifier scores the pooled first token; RoBERTa's head has the same sizes under
-// other names.
-func bertClassifier(hidden, labels int) []Param {
+// bertSequence scores the pooled first token; RoBERTa's head has the same sizes under other
+// names.
+func bertSequence(hidden, vocab, labels int) []Param {
 	params := pooler(hidden, dtype.Float32)
 	for i := range params {
 		params[i].Part = Other
 	}
-	return append(params,
-		Param{Name: "classifier.weight", Part: Head, Rows: whole(labels), Cols: whole(hidden), DType: dtype.Float32},
-		Param{Name: "classifier.bias", Part: Head, Rows: whole(labels), DType: dtype.Float32})
+	return append(params, bertToken(hidden, vocab, labels)...)
+}
+
+// bertToken scores each token.
+func bertToken(hidden, _, labels int) []Param {
+	return []Param{
+		{Name: "classifier.weight", Part: Head, Rows: whole(labels), Cols: whole(hidden), DType: dtype.Float32},
+		{Name: "classifier.bias", Part: Head, Rows: whole(labels), DType: dtype.Float32}}
+}
+
+// bertMasked predicts words, with a matrix of its own that is whole on every rank.
+func bertMasked(hidden, vocab, _ int) []Param {
+	params := []Param{
+		linear("cls.predictions.transform.dense", Head, whole(hidden), whole(hidden)),
+		bias("cls.predictions.transform.dense", Head, whole(hidden)),
+		linear("cls.predictions.decoder", Head, whole(vocab), whole(hidden)),
+		bias("cls.predictions.decoder", Head, whole(vocab)),
+	}
+	return append(params, layerNorm("cls.predictions.transform.LayerNorm", hidden)...)
 }
 
 var bertNames = strings.NewReplacer(
@@ -89,7 +107,7 @@ var modernBERT = family{
 	name:          "modernbert",
 	architectures: []string{"ModernBertModel", "ModernBertForMaskedLM"},
 	types:         []string{"modernbert"},
-	classifier:    modernBERTClassifier,
+	heads:         map[string]taskHead{"ForSequenceClassification": modernBERTSequence},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
 		d := decoder{
@@ -116,14 +134,12 @@ var modernBERT = family{
 	},
 }
 
-// modernBERTClassifier has a norm after the pooled projection, and no bias before it.
-func modernBERTClassifier(hidden, labels int) []Param {
+// modernBERTSequence has a norm after the pooled projection, and no bias before it.
+func modernBERTSequence(hidden, vocab, labels int) []Param {
 	dense := linear("head.dense", Other, whole(hidden), whole(hidden))
 	scale := norm("head.norm", hidden)
 	dense.DType, scale.DType = dtype.Float32, dtype.Float32
-	return []Param{dense, scale,
-		{Name: "classifier.weight", Part: Head, Rows: whole(labels), Cols: whole(hidden), DType: dtype.Float32},
-		{Name: "classifier.bias", Part: Head, Rows: whole(labels), DType: dtype.Float32}}
+	return append([]Param{dense, scale}, bertToken(hidden, vocab, labels)...)
 }
 
 var modernBERTNames = strings.NewReplacer(

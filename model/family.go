@@ -15,9 +15,9 @@ type family struct {
 	types         []string // model_type of the text config, for wrappers and files without architectures
 	resolve       func(*reader) *Model
 
-	// classifier is what a checkpoint for sequence classification has in the place of a
-	// head; nil: a projection to the labels.
-	classifier func(hidden, labels int) []Param
+	// heads are the family's own heads of tasks other than language modelling, by how the
+	// architecture's name ends.
+	heads map[string]taskHead
 }
 
 // families are all that are known, in no order that matters: no two name the same
@@ -31,12 +31,12 @@ var (
 		&gpt2, &gptBigCode, &gptJ, &gptNeoX, &bloom, &falcon, &opt, &phi, &starcoder2, &stablelm, &orion,
 		&olmo, &olmo2, &nemotron, &arcee, &apertus, &seedOSS, &helium, &hunyuan, &exaone, &hyperclovax, &minicpm,
 		&minicpm3, &decilm, &nanochat, &baichuan, &mpt, &telechat2, &step1, &mimo, &pangu,
-		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT, &molmo, &plain,
+		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT, &molmo, &vaultGemma, &hrm, &plain,
 	}
 	// sparse families: routed experts, or latents instead of KV heads.
 	sparse = []*family{&mixtral, &qwen2MoE, &qwen3MoE, &graniteMoE, &minimaxM2, &glm4MoE, &olmoe, &phiMoE, &deepSeek,
 		&dbrx, &dots1, &solarOpen, &hyV3, &ernieMoE, &afmoe, &deepSeekSparse, &glm4MoELite, &axk1, &panguUltraMoE, &sarvamMLA,
-		&bailingMoE, &param2MoE, &step3, &longcatFlash, &exaoneMoE, &aria, &hunyuanMoE, &flexOlmo, &deepSeekV4}
+		&bailingMoE, &param2MoE, &step3, &longcatFlash, &exaoneMoE, &aria, &hunyuanMoE, &flexOlmo, &deepSeekV4, &mistral4, &mellum, &kolibri1}
 	// mixed families: layers that differ in what they cache.
 	mixed = []*family{
 		&gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,

@@ -10,3 +10,15 @@ var gemma = family{
 		return r.decoder(decoder{gated: true, everyStage: true})
 	},
 }
+
+// vaultGemma drops the norms after attention and MLP, and serves by Transformers' modules
+// (transformers modeling_vaultgemma.py).
+var vaultGemma = family{
+	name:          "vaultgemma",
+	architectures: []string{"VaultGemmaForCausalLM"},
+	types:         []string{"vaultgemma"},
+	resolve: func(r *reader) *Model {
+		bias := r.flag("attention_bias", false)
+		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: []string{"input_layernorm", "pre_feedforward_layernorm"}})
+	},
+}

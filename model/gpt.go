@@ -16,7 +16,8 @@ var gpt2 = family{
 }
 
 // gptBigCode is GPT-2 with one KV head for all queries, unless multi_query is false. Its
-// class has no tensor parallel plan, so that vLLM shards its attention alone (transformers
+// class has no tensor parallel plan, so that vLLM shards its attention alone, and with
+// multi_query false, which packs heads otherwise, nothing (transformers
 // modeling_gpt_bigcode.py).
 var gptBigCode = family{
 	name:          "gpt_bigcode",
@@ -27,8 +28,9 @@ var gptBigCode = family{
 		if r.flag("multi_query", true) {
 			d.heads.kv = 1
 			r.from("kv_heads", r.Where("multi_query"))
+			return r.decoder(d)
 		}
-		return r.decoder(d)
+		return unfused(r.decoder(d))
 	},
 }
 

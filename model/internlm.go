@@ -1,6 +1,10 @@
 package model
 
-import "strings"
+import (
+	"strings"
+
+	"headcount/dtype"
+)
 
 // internlm is Llama-like with biases around attention (sglang serves none; vLLM did to 0.23).
 var internlm = family{
@@ -16,7 +20,8 @@ var internlm = family{
 // internlm2 keeps queries, keys and values in one tensor (vllm internlm2.py).
 var internlm2 = family{
 	name:          "internlm2",
-	architectures: []string{"InternLM2ForCausalLM"},
+	architectures: []string{"InternLM2ForCausalLM", "InternLM2ForRewardModel"},
+	heads:         map[string]taskHead{"ForRewardModel": internlmReward},
 	types:         []string{"internlm2"},
 	resolve: func(r *reader) *Model {
 		return r.decoder(decoder{
@@ -26,6 +31,13 @@ var internlm2 = family{
 			names:      internlm2Names,
 		})
 	},
+}
+
+// internlmReward scores a state by one layer that is split along its input.
+func internlmReward(hidden, _, _ int) []Param {
+	v := linear("v_head", Head, whole(1), sharded(hidden, "hidden_size"))
+	v.DType, v.Stage = dtype.Float32, EveryStage
+	return []Param{v}
 }
 
 var internlm2Names = strings.NewReplacer(

@@ -9,9 +9,9 @@ var llama = family{
 	architectures: []string{"LlamaForCausalLM", "LLaMAForCausalLM", "MistralForCausalLM", "Ministral3ForCausalLM",
 		"AquilaForCausalLM", "AquilaModel", "XverseForCausalLM", "InternLM3ForCausalLM", "TeleChat3ForCausalLM",
 		"TeleFLMForCausalLM", "IQuestCoderForCausalLM", "GraniteForCausalLM", "SolarForCausalLM", "SmolLM3ForCausalLM",
-		"Ernie4_5ForCausalLM", "YiForCausalLM"},
+		"Ernie4_5ForCausalLM", "YiForCausalLM", "CwmForCausalLM"},
 	types: []string{"llama", "mistral", "ministral", "ministral3", "internlm3", "aquila", "xverse", "granite", "solar",
-		"smollm3", "ernie4_5", "teleflm", "Yi", "paddleocr_vl_text"},
+		"smollm3", "ernie4_5", "teleflm", "Yi", "paddleocr_vl_text", "cwm"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false) || r.flag("bias", false)
 		return r.decoder(decoder{

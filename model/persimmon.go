@@ -10,17 +10,13 @@ var persimmon = family{
 	architectures: []string{"PersimmonForCausalLM"},
 	types:         []string{"persimmon", "fuyu"},
 	resolve: func(r *reader) *Model {
-		d := decoder{qkvBias: true, outBias: true, mlpBias: true, normBias: true, names: persimmonNames}
+		h := r.heads()
+		h.kv = h.query
+		d := decoder{heads: h, qkvBias: true, outBias: true, mlpBias: true, normBias: true, names: persimmonNames}
 		if r.flag("qk_layernorm", true) {
 			d.qkNorm = normPerHead
 		}
-		m := r.decoder(d)
-		for _, l := range distinct(m.Layers) {
-			for i := range l.Params {
-				l.Params[i].fused = false
-			}
-		}
-		return m
+		return unfused(r.decoder(d))
 	},
 }
 

@@ -49,3 +49,13 @@ func (plan tpPlan) mark(params []Param) {
 		p.OffPlan = split && !p.fused && p.Experts == 0 && (p.Part == Norm || !plan.covers(p.Name))
 	}
 }
+
+// unfused is a model of which no projections are merged, so that the plan alone decides.
+func unfused(m *Model) *Model {
+	for _, l := range distinct(m.Layers) {
+		for i := range l.Params {
+			l.Params[i].fused = false
+		}
+	}
+	return m
+}

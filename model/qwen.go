@@ -1,11 +1,16 @@
 package model
 
-import "strings"
+import (
+	"strings"
+
+	"headcount/dtype"
+)
 
 // qwen2 is a Llama-like decoder with biases on queries, keys and values (vllm qwen2.py).
 var qwen2 = family{
 	name:          "qwen2",
-	architectures: []string{"Qwen2ForCausalLM"},
+	architectures: []string{"Qwen2ForCausalLM", "Qwen2ForRewardModel", "Qwen2ForProcessRewardModel"},
+	heads:         map[string]taskHead{"ForRewardModel": qwenReward(1), "ForProcessRewardModel": qwenReward(2)},
 	types: []string{"qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_audio",
 		"qwen2_5_omni_text", "qwen2_5_omni_thinker"},
 	resolve: func(r *reader) *Model {
@@ -15,6 +20,21 @@ var qwen2 = family{
 		}
 		return r.decoder(d)
 	},
+}
+
+// qwenReward scores a state by two layers, of which the second is as wide as the task wants
+// (vllm qwen2_rm.py).
+func qwenReward(width int) taskHead {
+	return func(hidden, _, _ int) []Param {
+		params := []Param{
+			linear("score.0", Head, sharded(hidden, "hidden_size"), whole(hidden)), bias("score.0", Head, sharded(hidden, "hidden_size")),
+			linear("score.2", Head, whole(width), sharded(hidden, "hidden_size")), bias("score.2", Head, whole(width)),
+		}
+		for i := range params {
+			params[i].DType, params[i].Stage = dtype.Float32, EveryStage
+		}
+		return params
+	}
 }
 
 // qwen3 normalises queries and keys per head instead (vllm qwen3.py).

@@ -41,8 +41,9 @@ func (m *Model) finish(c *Config, f *family) {
 	for _, l := range distinct(m.Layers) {
 		c.text.class.tpPlan.mark(l.Params)
 	}
-	if strings.HasSuffix(m.Architecture, "ForSequenceClassification") {
-		m.classify(c, f)
+	if head := f.headOf(m.Architecture); head != nil {
+		m.Outer = slices.DeleteFunc(m.Outer, func(p Param) bool { return p.Part == Head || p.Part == Pooler })
+		m.Outer = append(m.Outer, head(m.HiddenSize, m.VocabSize, labels(c))...)
 	}
 	if m.WeightsUnknown == "" {
 		m.WeightsUnknown = unknownWeights(c, f, m.Architecture)
@@ -69,25 +70,38 @@ func unknownWeights(c *Config, f *family, arch string) string {
 	return ""
 }
 
-// classify puts a layer that scores the labels in the place of the language-model head.
-func (m *Model) classify(c *Config, f *family) {
-	labels, ok := c.Int("num_labels")
+// A taskHead is what a checkpoint has in the place of a language-model head.
+type taskHead func(hidden, vocab, labels int) []Param
+
+// headOf is the head of an architecture's task: the family's own, or a projection to the
+// labels; nil for a language model.
+func (f *family) headOf(arch string) taskHead {
+	for suffix, head := range f.heads {
+		if strings.HasSuffix(arch, suffix) {
+			return head
+		}
+	}
+	if strings.HasSuffix(arch, "ForSequenceClassification") || strings.HasSuffix(arch, "ForTokenClassification") {
+		return scores
+	}
+	return nil
+}
+
+// labels is how many labels a classifier tells apart: num_labels, the length of id2label,
+// or Transformers' two.
+func labels(c *Config) int {
+	n, ok := c.Int("num_labels")
 	if !ok {
-		labels = int64(c.Object("id2label").Len())
+		n = int64(c.Object("id2label").Len())
 	}
-	if labels <= 0 || labels > maxSize {
-		labels = 2
+	if n <= 0 || n > maxSize {
+		return 2
 	}
-	m.Outer = slices.DeleteFunc(m.Outer, func(p Param) bool { return p.Part == Head || p.Part == Pooler })
-	score := scores
-	if f.classifier != nil {
-		score = f.classifier
-	}
-	m.Outer = append(m.Outer, score(m.HiddenSize, int(labels))...)
+	return int(n)
 }
 
 // scores projects a state to the labels. Engines keep it in float32 and on every pipeline
 // stage (vllm adapters.py, as_seq_cls_model).
-func scores(hidden, labels int) []Param {
+func scores(hidden, _, labels int) []Param {
 	return []Param{{Name: "score.weight", Part: Head, Rows: whole(labels), Cols: whole(hidden), DType: dtype.Float32, Stage: EveryStage}}
 }
