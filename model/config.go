@@ -15,7 +15,7 @@ type Config struct {
 	text view
 	path string // of the text config inside the file: "", "text_config", "thinker_config.text_config"
 
-	hfQuant *checkpoint.Object
+	hfQuant, params *checkpoint.Object
 }
 
 // A view is one level of the file with its class.
@@ -36,7 +36,7 @@ var textPaths = [][]string{
 
 // NewConfig presents a source's config.json.
 func NewConfig(src *checkpoint.Source) *Config {
-	c := &Config{hfQuant: src.HFQuant}
+	c := &Config{hfQuant: src.HFQuant, params: src.Params}
 	c.top = newView(src.Config, topType(src.Config))
 	c.text = c.top
 	for _, path := range textPaths {
@@ -116,7 +116,7 @@ func (v view) get(key string) (value checkpoint.Value, fromFile, ok bool) {
 }
 
 // Top returns the file's outer level.
-func (c *Config) Top() *Config { return &Config{top: c.top, text: c.top, hfQuant: c.hfQuant} }
+func (c *Config) Top() *Config { return &Config{top: c.top, text: c.top, hfQuant: c.hfQuant, params: c.params} }
 
 // Nested reports whether a text config was chosen below the outer level, and its path.
 func (c *Config) Nested() (path string, ok bool) { return c.path, c.path != "" }
@@ -184,12 +184,19 @@ func (c *Config) Object(key string) *checkpoint.Object {
 	return v.Dict()
 }
 
-// Sub returns the nested config at key as its class presents it, or its keys as they are
-// where no class is known; ok is false when there is none.
+// Sub returns the nested config at key as the class constructs it; ok is false when the
+// class knows of none there, and the key is an object at most.
 func (c *Config) Sub(key string) (sub *Config, ok bool) {
-	v, ok := c.text.nested([]string{key})
-	return &Config{top: v, text: v}, ok
+	at := c.text.attributes.sub(key)
+	if at == nil {
+		return nil, false
+	}
+	v := at.view()
+	return &Config{top: v, text: v}, true
 }
+
+// Params is params.json, nil when there is none.
+func (c *Config) Params() *checkpoint.Object { return c.params }
 
 // Where says where key's value comes from: its path in the file, the formula by which its
 // class computes it, or the class whose default it is.

@@ -32,7 +32,7 @@ func (a *answer) describe() {
 	kvType, _ := dtype.Parse(s.store.name)
 	a.Model = engine.View{
 		QueryHeads: int(f.queryHeads), KVHeads: int(f.kvHeads), HeadDim: int(f.keyDim), MaxModelLen: s.context,
-		DType: f.dtype, Quantization: f.quant.method, AttentionArch: f.attention,
+		DType: f.dtype, Quantization: f.method, AttentionArch: f.attention,
 	}
 	a.Ranks = a.rank[:0]
 	for i := range s.stages {

@@ -21,9 +21,19 @@ func (f *flags) modelRules() *problem.Error {
 	f.spec = specFlags{algorithm: strings.ToUpper(o.SpeculativeAlgorithm), steps: int64(o.SpeculativeSteps),
 		topK: int64(o.SpeculativeTopK), tokens: int64(o.SpeculativeDraftTokens)}
 
-	if refusal := f.stateStrategy(); refusal != nil {
+	if f.states != nil && f.states.registered { // settled with the registry of such models
+		if refusal := f.stateStrategy(); refusal != nil {
+			return refusal
+		}
+	}
+	if refusal := f.archRules(); refusal != nil {
 		return refusal
 	}
+	return f.stateStrategy()
+}
+
+// archRules are those that look at the architecture.
+func (f *flags) archRules() *problem.Error {
 	unset := f.backend == ""
 	suggest := func(backend string) {
 		if unset {

@@ -21,6 +21,9 @@ func (f *flags) setup(s *setup) *problem.Error {
 	if f.dtype, refusal = f.modelDType(); refusal != nil {
 		return refusal
 	}
+	if refusal = f.quantize(); refusal != nil {
+		return refusal
+	}
 	if s.store, refusal = f.storage(); refusal != nil {
 		return refusal
 	}
@@ -78,7 +81,7 @@ func (f *flags) modelDType() (dtype.Type, *problem.Error) {
 func (f *flags) storage() (store, *problem.Error) {
 	switch f.kvDType {
 	case "auto":
-		if f.quant.kvIsFP8 {
+		if f.quant.kvIsFP8 && f.method == f.quant.method {
 			return store{name: dtype.Float8E4M3.String(), bytes: 1}, nil
 		}
 		return store{name: f.dtype.String(), bytes: f.dtype.Bytes()}, nil
@@ -190,7 +193,7 @@ func (f *flags) stateSetup(s *setup) *problem.Error {
 		return nil
 	}
 	tp := f.attnTP
-	if f.arch == "Mamba2ForCausalLM" || f.arch == "ZayaForCausalLM" {
+	if f.pureState || f.arch == "ZayaForCausalLM" {
 		tp = int64(f.lay.TP)
 	}
 	slot, refusal := t.slot(tp)

@@ -72,6 +72,7 @@ type flags struct {
 	stateRatio      float64
 	strategy        string // of the states' prefix cache
 	reserveMiB      int64
+	method          string // of quantisation; "" for none
 	spec            specFlags
 }
 

@@ -35,6 +35,9 @@ func (c *score) compare(row, field string, got, want any) bool {
 	return true
 }
 
+// missesShown is how many misses of a field a failing test prints.
+const missesShown = 60
+
 // report logs the score and fails the test on any miss.
 func (c *score) report(t *testing.T) {
 	t.Helper()
@@ -49,7 +52,7 @@ func (c *score) report(t *testing.T) {
 	}
 	for _, f := range names {
 		for i, m := range c.misses[f] {
-			if i == 6 {
+			if i == missesShown {
 				t.Errorf("... and %d more of %s", len(c.misses[f])-i, f)
 				break
 			}

@@ -29,6 +29,7 @@ type reading struct {
 	latent              latent
 	attention           attn.Arch // code path: MLA by architecture alone
 	pureState           bool      // no attention at all
+	rawMamba            bool      // a Mamba-1 checkpoint of before Transformers had the class
 
 	hidden     int64
 	layers     int64 // num_hidden_layers
@@ -149,6 +150,9 @@ func read(m *model.Model) (*reading, *problem.Error) {
 	if keepsOuter(r.arch) {
 		r.config.text, r.path = r.config.top, ""
 	}
+	if refusal := r.identity(); refusal != nil {
+		return nil, refusal
+	}
 	if refusal := r.support(); refusal != nil {
 		return nil, refusal
 	}
@@ -172,8 +176,6 @@ func (r *reading) support() *problem.Error {
 	entry, known := lookupArch(r.arch)
 	r.entry = entry
 	switch {
-	case r.arch == "":
-		return problem.New(problem.MissingField, "architectures", nil, "missing, and the engine does not start without it").By(name)
 	case entry.has(native | backend):
 		return nil
 	case entry.has(refused):
@@ -241,12 +243,19 @@ func keepsOuter(arch string) bool {
 	return len(arch) >= len(prefix)+len(suffix) && arch[:len(prefix)] == prefix && arch[len(arch)-len(suffix):] == suffix
 }
 
-// configDType is the dtype that the text config names, else the outer one.
+// configDType is the dtype that the text config names, else the outer one; a thinker's
+// text takes the thinker's.
 func (r *reading) configDType() dtype.Type {
 	if keepsOuter(r.arch) {
 		return dtype.Float16
 	}
-	for _, c := range []*model.Config{r.config.text, r.config.top} {
+	levels := []*model.Config{r.config.text, r.config.top}
+	if r.path == "thinker_config.text_config" {
+		if thinker, ok := r.config.top.Sub("thinker_config"); ok {
+			levels[0] = thinker
+		}
+	}
+	for _, c := range levels {
 		for _, key := range []string{"dtype", "torch_dtype"} {
 			if text, ok := c.Text(key); ok {
 				if t, known := dtype.Parse(text); known {
@@ -264,21 +273,35 @@ func (r *reading) modality() {
 	m := &r.modal
 	m.listed = r.entry.has(multimodal) || r.path != ""
 	m.byDefault = !r.entry.has(textOnly)
-	vision, hasVision := r.config.top.Sub("vision_config")
-	_, hasAudio := r.config.top.Sub("audio_config")
-	if r.entry.has(mimo) && r.entry.has(multimodal) && !(hasVision && hasAudio) {
+	hasVision := r.vision()
+	if r.entry.has(mimo) && r.entry.has(multimodal) && !(hasVision && r.config.top.Object("audio_config") != nil) {
 		m.byDefault = false
-	}
-	if m.vision = hasVision; hasVision {
-		m.visionLayers, m.visionHidden = 24, 1024 // where the class has no such field
-		if n, ok := r.config.sized(vision, "num_hidden_layers"); ok {
-			m.visionLayers = n
-		}
-		if n, ok := r.config.sized(vision, "hidden_size"); ok {
-			m.visionHidden = n
-		}
 	}
 	if only, _ := r.config.top.Bool("language_model_only"); only {
 		m.listed = false
 	}
+}
+
+// vision reads what the engine takes for a vision tower's size, and reports whether there
+// is one. Where no class constructs it, or the class has other names, the engine takes
+// ViT-L/14's.
+func (r *reading) vision() bool {
+	m := &r.modal
+	m.visionLayers, m.visionHidden = 24, 1024
+	if r.arch == "Phi4MMForCausalLM" {
+		m.vision, m.visionLayers, m.visionHidden = true, 26, 1152
+		return true
+	}
+	sub, constructed := r.config.top.Sub("vision_config")
+	m.vision = constructed || r.config.top.Object("vision_config") != nil
+	if !constructed {
+		return m.vision
+	}
+	if n, ok := r.config.sized(sub, "num_hidden_layers"); ok {
+		m.visionLayers = n
+	}
+	if n, ok := r.config.sized(sub, "hidden_size"); ok {
+		m.visionHidden = n
+	}
+	return true
 }

@@ -88,6 +88,7 @@ func (r *reading) shape() {
 		r.valueDim = r.keyDim
 	}
 	w := &r.window
+	w.kvHeads = -1
 	if w.keyDim, _ = f.size("swa_head_dim"); w.keyDim == 0 {
 		w.keyDim = r.keyDim
 	}
@@ -96,6 +97,9 @@ func (r *reading) shape() {
 	}
 	r.latentShape()
 	r.kvHeads = r.totalKVHeads()
+	if r.gemma4() {
+		r.gemma4Shapes()
+	}
 	r.layerCounts()
 	if n, ok := f.size("num_nextn_predict_layers"); ok {
 		r.nextN = n
@@ -158,13 +162,15 @@ func (r *reading) totalKVHeads() int64 {
 	}
 	switch r.kind {
 	case "mpt", "dbrx":
-		heads := r.queryHeads
 		if sub, ok := f.top.Sub("attn_config"); ok {
 			if n, given := f.sized(sub, "kv_n_heads"); given {
-				heads = n
+				return n
 			}
 		}
-		return heads
+		if n, given := f.top.Object("attn_config").Get("kv_n_heads"); given {
+			return intIn(n)
+		}
+		return r.queryHeads
 	case "nemotron-nas":
 		return r.blockKVHeads()
 	}

@@ -129,7 +129,8 @@ func (r *reading) compressed() {
 	v.headDim, _ = f.outer("head_dim")
 	v.indexDim, _ = f.outer("index_head_dim")
 	v.window, _ = f.outer("sliding_window")
-	list, _ := f.text.List("compress_ratios")
+	given, _ := f.text.Raw().Get("compress_ratios") // the engine's class is one that keeps it
+	list := given.List()
 	if len(list) > maxLayers {
 		list = list[:maxLayers]
 	}
@@ -169,11 +170,3 @@ func (r *reading) blockSparse() {
 	}
 	r.sparse = &sparseModel{dim: sizeIn(o, "sparse_index_dim"), sparse: marks("sparse_attention_freq"), keys: marks("sparse_disable_index_value")}
 }
-
-// quantization is the checkpoint's, as far as the cache depends on it.
-type quantization struct {
-	method  string
-	kvIsFP8 bool // ModelOpt's kv_cache_quant_algo
-}
-
-func (r *reading) quantization() {}

@@ -62,7 +62,7 @@ func (r *reading) stateModel() {
 		t.mamba(f, n("mamba_d_ssm"))
 		t.temporal = f.stateDType()
 	case kind == "granitemoehybrid":
-		t.byType(f.text, "layer_types", r.layers, "mamba", "attention")
+		t.byType(f.text, "layer_types", r.layers, "linear_attention", "full_attention")
 		t.mamba(f, mul(n("mamba_expand"), r.hidden))
 	case strings.HasPrefix(kind, "nemotron_h"):
 		r.nemotronLayers(t)
@@ -107,6 +107,9 @@ func (t *stateModel) every(layers int64, state, attention bool) {
 	}
 }
 
+// renamed are older names of layer kinds, which Transformers' classes replace.
+var renamed = map[string]string{"mamba": "linear_attention", "attention": "full_attention", "short_conv": "conv"}
+
 // byType marks layers by a list of names. With no name for attention, what has no state
 // has attention.
 func (t *stateModel) byType(c *model.Config, key string, layers int64, state, attention string) {
@@ -114,7 +117,10 @@ func (t *stateModel) byType(c *model.Config, key string, layers int64, state, at
 	list, _ := c.List(key)
 	for i := range min(len(list), len(t.recurrent)) {
 		text, _ := list[i].Text()
-		t.recurrent[i] = text == state || state == "conv" && text == "short_conv"
+		if other, ok := renamed[text]; ok {
+			text = other
+		}
+		t.recurrent[i] = text == state
 		t.attention[i] = text == attention || attention == "" && !t.recurrent[i]
 	}
 }
@@ -155,7 +161,7 @@ func (r *reading) nemotronLayers(t *stateModel) {
 	f := &r.config
 	if list, ok := f.text.List("layers_block_type"); ok && len(list) > 0 && len(list) <= maxLayers {
 		r.layers = int64(len(list))
-		t.byType(f.text, "layers_block_type", r.layers, "mamba", "attention")
+		t.byType(f.text, "layers_block_type", r.layers, "linear_attention", "full_attention")
 	} else if pattern, _ := f.text.Text("hybrid_override_pattern"); pattern != "" && len(pattern) <= maxLayers {
 		r.layers = int64(len(pattern))
 		t.every(r.layers, false, false)
@@ -211,6 +217,11 @@ func (r *reading) jetNemotron(t *stateModel) {
 // sizeIn is a whole number of an object, 0 when it is none.
 func sizeIn(o *checkpoint.Object, key string) int64 {
 	v, _ := o.Get(key)
+	return intIn(v)
+}
+
+// intIn is a value as a whole number, 0 when it is none that a size may have.
+func intIn(v checkpoint.Value) int64 {
 	n, ok := v.Int()
 	if !ok || n < 0 || n > maxSize {
 		return 0

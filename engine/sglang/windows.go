@@ -30,12 +30,10 @@ func (r *reading) hasLayerType(kind string) bool {
 // windows reads the sliding layers' shape, which layers slide, and the window.
 func (r *reading) windows() {
 	f, w := &r.config, &r.window
-	w.kvHeads = -1
 	if n, ok := f.size("swa_num_key_value_heads"); ok {
 		w.kvHeads = n
 	} else if other := f.text.Object("attention_other_setting"); other != nil {
-		v, _ := other.Get("num_attention_groups")
-		w.kvHeads, _ = v.Int()
+		w.kvHeads = sizeIn(other, "num_attention_groups")
 	}
 	w.chunk, _ = f.size("attention_chunk_size")
 	for _, key := range []string{"sliding_window_size", "sliding_window", "window_size"} {
