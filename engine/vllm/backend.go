@@ -348,7 +348,7 @@ func (d device) hasFA4() bool { return d.major == 9 || d.major == 10 || d.major 
 // A flashFor is what FlashAttention's version is asked for; 0 is not asked about.
 type flashFor struct {
 	head, value, block int64
-	sinks              bool
+	sinks, alibi       bool
 	hd256              bool // the caller can use Blackwell's kernel for heads of 256
 }
 
@@ -364,6 +364,9 @@ func (d device) flashVersion(w *want, f flashFor) int {
 	}
 	if w.fa4 && d.hasFA4() {
 		version = 4
+	}
+	if f.alibi {
+		version = 2
 	}
 	if version == 3 && (f.head > 256 || f.sinks && f.head != 0 && f.value != 0 && f.head != f.value) {
 		version = 4

@@ -47,7 +47,7 @@ type setup struct {
 // resolve applies flags and defaults in the engine's order, and its checks as it goes.
 func (s *setup) resolve() *problem.Error {
 	steps := [...]func() *problem.Error{
-		s.resolveDType, s.resolveLength, s.resolveQuant, s.resolveCaching, s.resolveCacheDType, s.checkContextSplit,
+		s.checkServed, s.resolveDType, s.resolveLength, s.resolveQuant, s.resolveCaching, s.resolveCacheDType, s.checkContextSplit,
 		s.resolveDraft, s.resolveBatch, s.resolveHooks, s.checkFloatCache, s.checkLayout, s.checkQuantDevice,
 		s.resolveConcurrency, s.checkPackedCache,
 	}
@@ -57,6 +57,15 @@ func (s *setup) resolve() *problem.Error {
 		}
 	}
 	return nil
+}
+
+// checkServed refuses what the engine has no class for.
+func (s *setup) checkServed() *problem.Error {
+	if s.v.refusal == nil {
+		return nil
+	}
+	e := *s.v.refusal // shared by all plans of the model
+	return &e
 }
 
 // noFloat16 are model types that lose accuracy in float16 (_FLOAT16_NOT_SUPPORTED_MODELS).
@@ -236,6 +245,7 @@ func (s *setup) resolveBatch() *problem.Error {
 		if !s.chunked {
 			s.tokens = max(s.tokens, s.maxLen)
 		}
+		s.tokens = max(s.tokens, s.v.item)
 		if most, ok := mul(s.seqs, s.maxLen); ok {
 			s.tokens = min(s.tokens, most)
 		}
@@ -260,7 +270,7 @@ func (s *setup) resolveBatch() *problem.Error {
 // (model_executor/models/config.py).
 func (s *setup) resolveHooks() *problem.Error {
 	v := s.v
-	arch := v.model.Architecture
+	arch := v.arch
 	blackwell := !s.gpu.cpu && s.gpu.major == 10
 	switch {
 	case arch == "DeepseekV32ForCausalLM" && s.cacheDType == "bfloat16":

@@ -107,6 +107,9 @@ func (p *plan) run() *problem.Error {
 	if err := p.build(); err != nil {
 		return err
 	}
+	if err := p.weigh(); err != nil {
+		return err
+	}
 	if err := p.group(); err != nil {
 		return err
 	}

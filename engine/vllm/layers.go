@@ -76,13 +76,10 @@ func (s *setup) rewriteCacheDType(lc *layerCache) {
 	}
 }
 
-// v4 tells whether the model packs its latents as DeepSeek-V4 does.
-func (v *view) v4() bool { return v.mla && v.model.Config.Has("compress_ratios") }
-
 // diffKV tells whether the model class caches values of another width than keys; any other
 // pads the values.
 func (v *view) diffKV() bool {
-	return len(v.kind) >= 7 && v.kind[:7] == "mimo_v2" || v.model.Architecture == "PanguProMoEV2ForCausalLM"
+	return len(v.kind) >= 7 && v.kind[:7] == "mimo_v2" || v.arch == "PanguProMoEV2ForCausalLM"
 }
 
 // place checks that the ranks divide a cache's heads and picks its backend.
@@ -102,7 +99,7 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 	case model.SlidingLatent:
 		if s.v.v4() {
 			lc.by = sparseSWA
-			if c.Ratio > 1 {
+			if c.DType == dtype.Float32 { // tokens that wait to be compressed
 				lc.by = compressor
 			}
 			return nil
@@ -125,12 +122,8 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		lc.by = tritonAttnDiffKV
 		if v := s.gpu.flashVersion(&w, flashFor{head: w.head, value: w.value, sinks: w.sinks}); v == 3 || v == 4 {
 			lc.by = flashAttnDiffKV
-			if quantised(w.cache) && !s.gpu.flashStoresFP8(&w, flashFor{head: w.head, value: w.value, sinks: w.sinks}) {
-				return problem.New(problem.Unsupported, "kv_cache_dtype", w.cache, "FlashAttention does not support fp8 kv-cache on this device.").
-					WithHint("kv_cache_dtype auto")
-			}
 		}
-		return nil
+		return s.checkFlash(lc)
 	}
 	by, choice := s.gpu.choose(&w)
 	if choice != nil {
@@ -142,7 +135,23 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 			"DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache; the bf16 sparse path is not supported under DCP.").
 			WithHint("kv_cache_dtype fp8, or decode_context_parallel_size 1")
 	}
-	return nil
+	return s.checkFlash(lc)
+}
+
+// checkFlash refuses a quantised cache that FlashAttention, once chosen, finds that it
+// cannot read in this layer (FlashAttentionImpl).
+func (s *setup) checkFlash(lc *layerCache) *problem.Error {
+	switch lc.by {
+	case flashAttn, flashAttnDiffKV, tritonFlashAttn:
+	default:
+		return nil
+	}
+	w := &lc.want
+	if !quantised(w.cache) || s.gpu.flashStoresFP8(w, flashFor{head: w.head, value: w.head, sinks: w.sinks, alibi: s.v.alibi, hd256: true}) {
+		return nil
+	}
+	return problem.New(problem.Unsupported, "kv_cache_dtype", w.cache, "FlashAttention does not support %s kv-cache on this device.", w.cache).
+		WithHint("kv_cache_dtype auto")
 }
 
 // checkV4 refuses a cache dtype that DeepSeek-V4's packing is not.
@@ -173,7 +182,7 @@ func (s *setup) stateBackend(m model.Mixer) backend {
 	return gdnAttn
 }
 
-func (v *view) kimiK3() bool { return v.model.Architecture == "KimiK3ForConditionalGeneration" }
+func (v *view) kimiK3() bool { return v.arch == "KimiK3ForConditionalGeneration" }
 
 // wants is what an attention layer asks of a backend on one rank.
 func (s *setup) wants(c *model.Cache) (want, *problem.Error) {
@@ -375,7 +384,7 @@ func (s *setup) fillV4(lc *layerCache) {
 		sp.Class, sp.DType, sp.Quant = slidingMLA, dtype.Float32, plain
 		sp.Content, sp.Window, sp.Retained = sp.KeyDim*4, int64(c.Window), s.retained()
 		sp.BlockSize = 8
-		if c.Ratio == 4 {
+		if c.Window < 128 { // runs of 4 tokens
 			sp.BlockSize = 4
 		}
 	}

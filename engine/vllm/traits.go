@@ -1,15 +1,16 @@
 package vllm
 
 import (
-	"strings"
-
 	"headcount/model"
+	"headcount/problem"
 )
 
-// Traits are what the engine's registry says of a model's class.
+// Traits are what the engine's registry makes of a config: the class that serves it, and
+// what that class can do.
 type traits struct {
-	pooling       bool // served by the pooling runner
-	encoderOnly   bool // attends in both directions and caches nothing
+	arch          string // the architecture that the engine settles on
+	pooling       bool   // served by the pooling runner
+	encoderOnly   bool   // attends in both directions and caches nothing
 	seqPooling    string
 	tokPooling    string
 	hybrid        bool // layers that keep a state beside attention
@@ -17,29 +18,101 @@ type traits struct {
 	encoderDecode bool
 	pipelines     bool
 	multimodal    bool
-	transformers  bool // runs the Transformers class
-	mtp           bool // has a class for the checkpoint's own draft head
+	transformers  bool           // runs the Transformers class
+	mtp           bool           // loads the checkpoint's own draft head
+	remote        bool           // needs --trust-remote-code for its config class
+	refusal       *problem.Error // why the engine does not serve the config at all
 }
 
-// traitsOf looks a model up.
-func traitsOf(m *model.Model) traits {
-	t := traits{pipelines: true, seqPooling: "LAST", tokPooling: "ALL", mtp: len(m.Draft) > 0}
-	t.multimodal = m.TextType != m.ModelType || strings.HasSuffix(m.Architecture, "ForConditionalGeneration")
-	var state, attention bool
-	for _, l := range m.Layers {
-		for i := range l.Caches {
-			switch l.Caches[i].Kind {
-			case model.Recurrent:
-				state = true
-			case model.Cross:
-				t.encoderDecode = true
-			case model.EncoderOnly:
-				t.encoderOnly, t.pooling = true, true
-			default:
-				attention = true
-			}
+// traitsOf looks a model's architectures up.
+func traitsOf(m *model.Model) (t traits) {
+	c, top := m.Config, m.Config.Top()
+	t.seqPooling, t.tokPooling = "LAST", "ALL"
+	t.arch = m.Architecture
+	if t.refusal = knownConfig(m); t.refusal != nil {
+		return t
+	}
+	_, nested := c.Nested()
+	r, err := resolveArch(architectures(m), nested, m.Experts > 0)
+	if err != nil {
+		t.refusal = err
+		return t
+	}
+	info := r.info
+	t.arch, t.pooling, t.transformers = r.arch, r.pooling, r.transformers
+	t.pipelines, t.multimodal, t.attentionFree = info.is('P'), info.is('m'), info.is('f')
+	t.hybrid = info.is('h') && !onlyAttention(top)
+	t.remote = !top.Known()
+	t.mtp = servesMTP(c, r)
+	for _, level := range []*model.Config{top, c} {
+		b, _ := level.Bool("is_encoder_decoder")
+		t.encoderDecode = t.encoderDecode || b
+	}
+	switch {
+	case info.is('c'):
+		t.seqPooling = "CLS"
+	case info.is('e'):
+		t.seqPooling = "MEAN"
+	}
+	if info.is('S') {
+		t.tokPooling = "STEP"
+	}
+	causal, said := top.Bool("is_causal")
+	t.encoderOnly = t.pooling && (t.seqPooling == "CLS" || info.is('b') || said && !causal)
+	return t
+}
+
+// architectures lists what the config names, first the one that it was resolved as.
+func architectures(m *model.Model) []string {
+	var out []string
+	list, _ := m.Config.Top().List("architectures")
+	for _, v := range list {
+		if s, ok := v.Text(); ok {
+			out = append(out, s)
 		}
 	}
-	t.hybrid, t.attentionFree = state && attention, state && !attention
-	return t
+	if len(out) == 0 || out[0] != m.Architecture {
+		out = nil
+		if m.Architecture != "" {
+			out = []string{m.Architecture}
+		}
+	}
+	return out
+}
+
+// onlyAttention tells that a class for hybrids got a config without any other layer
+// (granite-4.0-micro).
+func onlyAttention(top *model.Config) bool {
+	list, ok := top.List("layer_types")
+	for _, v := range list {
+		if s, _ := v.Text(); s != "attention" && s != "full_attention" {
+			return false
+		}
+	}
+	return ok
+}
+
+// knownConfig refuses a config for whose model_type neither Transformers nor the engine has
+// a class. One that brings its own code is taken as with --trust-remote-code if the engine
+// has a model class for it.
+func knownConfig(m *model.Model) *problem.Error {
+	top := m.Config.Top()
+	switch {
+	case m.ModelType == "":
+		return problem.New(problem.Unsupported, "model_type", nil, "Unrecognized model: config.json has no model_type").
+			WithHint("add the checkpoint's model_type")
+	case top.Known():
+		return nil
+	}
+	if _, code := top.Value("auto_map"); code {
+		for _, arch := range architectures(m) {
+			if info, _ := lookupArch(arch); info.native() {
+				return nil
+			}
+		}
+		return problem.New(problem.Unsupported, "auto_map", nil, "contains custom code which must be executed to correctly load the model, and no model class of the engine's own").
+			WithHint("--trust-remote-code, at your own risk")
+	}
+	return problem.New(problem.Unsupported, "model_type", m.ModelType, "Transformers does not recognize this architecture").
+		WithHint("a model_type that Transformers 5.20 or vLLM %s knows", Version)
 }

@@ -32,9 +32,11 @@ type view struct {
 	headScales bool   // scales per KV head
 
 	length  lengthRule
-	softcap bool // logits of attention are capped
-	prefix  bool // images are attended to in both directions
-	chunked bool // attention_chunk_size is set
+	softcap bool  // logits of attention are capped
+	alibi   bool  // positions are biases of attention
+	prefix  bool  // images are attended to in both directions
+	item    int64 // tokens of the largest image or video, which a step must hold; 0: not known
+	chunked bool  // attention_chunk_size is set
 	sinks   sinkRule
 	fa4     bool // head sizes differ and the engine wants one FlashAttention for all
 	ssm     string
@@ -88,6 +90,9 @@ func newView(m *model.Model) *view {
 	v.rank, _ = c.Int("kv_lora_rank")
 	v.topK, _ = c.Int("index_topk")
 	v.mla = v.absorbs(c)
+	if n, ok := c.Int("head_dim"); ok && v.head == 0 && v.kind != "mamba" && v.kind != "falcon_mamba" {
+		v.head = n
+	}
 	v.sparse = v.mla && v.topK > 0
 	v.layout(m)
 
@@ -100,15 +105,23 @@ func newView(m *model.Model) *view {
 	if n, ok := c.Int("attention_chunk_size"); ok && n != 0 && !strings.HasPrefix(v.kind, "mimo_v2") {
 		v.chunked = true
 	}
+	v.alibi = alibi(m)
 	v.prefix = v.multimodal && prefixLM(c, top, v.kind)
 	v.sinks = sinksOf(m)
 	v.windowOnly = windowOfAll(c)
 	if strings.HasPrefix(m.TextType, "gemma4") || strings.HasPrefix(v.kind, "gemma4") {
 		v.fa4 = v.headSizes() > 1
+		if v.prefix {
+			v.item = gemma4Video
+		}
 	}
 	v.ssm = ssmDType(m, c, top)
 	return v
 }
+
+// gemma4Video is a video of Gemma-4: 32 frames of 70 tokens, two marks and a time stamp of
+// 6 (models/gemma4_mm.py, get_mm_max_tokens_per_item).
+const gemma4Video = 32 * (70 + 2 + 6)
 
 // absorbs tells whether the engine caches latents (ModelConfig.use_mla).
 func (v *view) absorbs(c *model.Config) bool {
@@ -118,11 +131,24 @@ func (v *view) absorbs(c *model.Config) bool {
 	if !v.causal || !latentTypes[v.model.TextType] {
 		return false
 	}
-	if c.Has("compress_ratios") {
+	if compressed(c) {
 		_, ok := c.Int("head_dim")
 		return ok
 	}
 	return v.rank > 0
+}
+
+// v4 tells whether the model packs its latents as DeepSeek-V4 does.
+func (v *view) v4() bool { return v.mla && compressed(v.model.Config) }
+
+// compressed tells whether the config gives tokens per latent (get_compress_ratios).
+func compressed(c *model.Config) bool {
+	for _, key := range []string{"compress_ratios", "compress_rates"} {
+		if _, ok := c.Value(key); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // layout finds the distinct layers and their runs.
@@ -190,6 +216,24 @@ func configDType(c, top *model.Config) dtype.Type {
 		}
 	}
 	return dtype.Float32
+}
+
+// alibi tells whether positions enter as biases (ModelConfig.uses_alibi).
+func alibi(m *model.Model) bool {
+	if m.Architecture == "BloomForCausalLM" || m.TextType == "bloom" {
+		return true
+	}
+	if b, _ := m.Config.Bool("alibi"); b {
+		return true
+	}
+	for _, key := range []string{"position_encoding_type", "position_embedding_type"} {
+		if s, _ := m.Config.Text(key); s == "alibi" {
+			return true
+		}
+	}
+	value, _ := m.Config.Object("attn_config").Get("alibi")
+	b, _ := value.Bool()
+	return b
 }
 
 // prefixLM tells whether images are attended to in both directions.
