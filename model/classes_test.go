@@ -40,3 +40,15 @@ func TestLookupClass(t *testing.T) {
 		t.Errorf("gemma3: text in %q of type %q", c.textAttr, c.subConfigs["text_config"])
 	}
 }
+
+func TestClassNames(t *testing.T) {
+	for _, tt := range []struct{ kind, base, causalLM string }{
+		{"llama", "LlamaModel", "LlamaForCausalLM"},
+		{"bert", "BertModel", "BertLMHeadModel"},
+		{"nobody", "", ""},
+	} {
+		if base, causalLM := ClassNames(tt.kind); base != tt.base || causalLM != tt.causalLM {
+			t.Errorf("%s: %q, %q, want %q, %q", tt.kind, base, causalLM, tt.base, tt.causalLM)
+		}
+	}
+}
