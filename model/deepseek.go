@@ -10,12 +10,11 @@ var deepSeek = family{
 		"DeepseekVLV2ForCausalLM", "DeepseekOCRForCausalLM", "DeepseekOCR2ForCausalLM",
 		"KimiVLForConditionalGeneration", "KimiK25ForConditionalGeneration", "MistralLarge3ForCausalLM",
 		"DotsVLMForCausalLM"},
-	types: []string{"deepseek", "deepseek_v2", "deepseek_v3", "kimi_k2", "mistral4"},
+	types: []string{"deepseek", "deepseek_v2", "deepseek_v3", "kimi_k2"},
 	resolve: func(r *reader) *Model {
 		d := r.deepSeekDecoder()
 		if r.opt("qk_nope_head_dim", 0) > 0 || r.opt("qk_rope_head_dim", 0) > 0 {
-			l := r.latent()
-			d.latent = &l
+			d = r.latentDecoder(d)
 		}
 		return r.decoder(d)
 	},

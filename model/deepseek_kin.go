@@ -9,8 +9,7 @@ var glm4MoELite = family{
 	architectures: []string{"Glm4MoeLiteForCausalLM"},
 	types:         []string{"glm4_moe_lite"},
 	resolve: func(r *reader) *Model {
-		d, l := r.deepSeekDecoder(), r.latent()
-		d.latent = &l
+		d := r.latentDecoder(r.deepSeekDecoder())
 		d.experts.routerDType = dtype.Float32
 		d.experts.scoreBias = "mlp.gate.e_score_correction_bias"
 		return r.decoder(d)
@@ -23,16 +22,28 @@ var axk1 = family{
 	architectures: []string{"AXK1ForCausalLM"},
 	types:         []string{"axk1"},
 	resolve: func(r *reader) *Model {
-		d, l := r.deepSeekDecoder(), r.latent()
-		d.latent = &l
+		d := r.latentDecoder(r.deepSeekDecoder())
 		d.norms = []string{"input_layernorm", "post_attention_layernorm", "post_mlp_layernorm"}
 		if _, ok := r.Text("topk_method"); !ok {
 			d.experts.scoreBias = "mlp.gate.e_score_correction_bias"
 		}
-		if r.Has("mlp_layer_types") {
-			d.sparse = r.sparseByType(r.layers())
+		if sparse := r.sparseByType(r.layers()); sparse != nil {
+			d.sparse = sparse
 		}
 		return r.decoder(d)
+	},
+}
+
+// youtu is DeepSeek's attention with an MLP in every layer, as Transformers' own modules
+// build it (transformers modeling_youtu.py).
+var youtu = family{
+	name:          "youtu",
+	architectures: []string{"YoutuForCausalLM"},
+	types:         []string{"youtu", "youtu_llm"},
+	resolve: func(r *reader) *Model {
+		m := r.decoder(r.latentDecoder(decoder{gated: true, mlpBias: r.flag("mlp_bias", false)}))
+		m.HeadDim = r.headDim(m.QueryHeads)
+		return m
 	},
 }
 
@@ -67,11 +78,28 @@ var sarvamMLA = family{
 		l := r.latent()
 		e := r.lingExperts("e_score_correction_bias", true, 1)
 		first, every := r.opt("first_k_dense_replace", 1), max(r.opt("moe_layer_freq", 1), 1)
-		return r.decoder(decoder{
+		m := r.decoder(decoder{
 			gated:   true,
 			latent:  &l,
 			experts: e,
 			sparse:  func(layer int) bool { return layer >= first && (layer-first)%every == 0 },
 		})
+		m.HeadDim = r.headDim(l.query)
+		return m
+	},
+}
+
+// mistral4 is DeepSeek-V3 as Transformers' own modules build it, where the bias of the
+// scores is no parameter (transformers modeling_mistral4.py).
+var mistral4 = family{
+	name:          "mistral4",
+	architectures: []string{"Mistral4ForCausalLM"},
+	types:         []string{"mistral4"},
+	resolve: func(r *reader) *Model {
+		d, l := r.deepSeekDecoder(), r.latent()
+		d.latent, d.untied, d.experts.scoreBias = &l, false, ""
+		m := r.decoder(d)
+		m.HeadDim = r.headDim(l.query)
+		return m
 	},
 }

@@ -8,9 +8,10 @@ var deepSeekSparse = family{
 	architectures: []string{"DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM"},
 	types:         []string{"deepseek_v32", "glm_moe_dsa"},
 	resolve: func(r *reader) *Model {
-		d, l := r.deepSeekDecoder(), r.latent()
-		l.indexer = r.indexer()
-		d.latent, d.indexed = &l, r.indexed(r.layers())
+		d := r.latentDecoder(r.deepSeekDecoder())
+		if d.indexed == nil {
+			d.latent.indexer, d.indexed = r.indexer(), r.indexed(r.layers())
+		}
 		return r.decoder(d)
 	},
 }

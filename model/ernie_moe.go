@@ -13,8 +13,20 @@ var ernieMoE = family{
 		e := r.experts("mlp", "moe_num_experts", "moe_intermediate_size")
 		r.share(&e, "shared_experts", "moe_num_shared_experts", 0)
 		e.routerDType, e.scoreBias = dtype.Float32, "mlp.gate.e_score_correction_bias"
-		bias := r.flag("use_bias", false)
-		return r.decoder(decoder{gated: true, qkvBias: bias, mlpBias: bias, experts: e, sparse: r.ernieSparse()})
+		bias, hidden := r.flag("use_bias", false), r.size("hidden_size")
+		return r.decoder(decoder{
+			gated:     true,
+			qkvBias:   bias,
+			mlpBias:   bias,
+			experts:   e,
+			sparse:    r.ernieSparse(),
+			nextN:     r.nextN(),
+			nextDense: true,
+			nextJoin: []Param{ // vllm ernie_mtp.py
+				{Name: "mtp_linear_proj.weight", Part: Other, Rows: whole(hidden), Cols: whole(2 * hidden)},
+				norm("mtp_emb_norm", hidden), norm("mtp_hidden_norm", hidden),
+			},
+		})
 	},
 }
 

@@ -9,19 +9,27 @@ var exaoneMoE = family{
 		e := r.experts("mlp", "num_experts", "moe_intermediate_size")
 		r.share(&e, "shared_experts", "num_shared_experts", 0)
 		e.scoreBias = "mlp.e_score_correction_bias"
-		bias := r.flag("attention_bias", false)
-		sparse := sparseFrom(r.opt("first_k_dense_replace", 0), 1)
-		if r.Has("mlp_layer_types") {
-			sparse = r.sparseByType(r.layers())
+		bias, layers := r.flag("attention_bias", false), r.layers()
+		windows, hidden := r.windows(layers), r.size("hidden_size")
+		d := decoder{
+			gated:     true,
+			qkvBias:   bias,
+			outBias:   bias,
+			mlpBias:   r.flag("mlp_bias", false),
+			qkNorm:    normPerHead,
+			windows:   windows,
+			experts:   e,
+			sparse:    r.sparseByType(layers),
+			nextN:     r.nextN(),
+			nextDense: true,
+			nextJoin:  shardedJoin(hidden),
 		}
-		return r.decoder(decoder{
-			gated:   true,
-			qkvBias: bias,
-			outBias: bias,
-			mlpBias: r.flag("mlp_bias", false),
-			qkNorm:  normPerHead,
-			experts: e,
-			sparse:  sparse,
-		})
+		if d.sparse == nil {
+			d.sparse = sparseFrom(r.opt("first_k_dense_replace", 0), 1)
+		}
+		if layers > 0 {
+			d.nextWindow = windows[0] // the MTP layer takes the first layer's type
+		}
+		return r.decoder(d)
 	},
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // longcatFlash has two latent attentions and two dense MLPs in each layer, and beside them
-// routed experts, some of which do nothing and have no weights (vllm longcat_flash.py).
+// routed experts, some of which do nothing and have no weights (vllm longcat_flash.py). Its
+// MTP layer has one of each and no experts (vllm longcat_flash_mtp.py).
 var longcatFlash = family{
 	name:          "longcat_flash",
 	architectures: []string{"LongcatFlashForCausalLM"},
@@ -34,6 +35,8 @@ var longcatFlash = family{
 				norm(fmt.Sprintf("post_attention_layernorm.%d", i), hidden))
 		}
 		m.Layers = repeat(&Layer{Caches: []Cache{l.cache(), l.cache()}, Params: params}, layers)
+		next := decoder{gated: true, latent: &l, intermediate: width, nextN: 1}
+		m.Draft = next.draft(hidden)
 		m.Outer = decoder{vocab: vocab}.outer(r, hidden, false)
 		return m
 	},

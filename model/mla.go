@@ -118,22 +118,31 @@ func (x *indexer) params(prefix string, queryRank, hidden int) []Param {
 }
 
 // indexed returns which layers have an indexer of their own; the others read the tokens
-// that an earlier layer's chose. A pattern has one letter a layer, S for shared; without
-// one, every index_topk_freq-th layer has its own, or those that indexer_types calls full.
+// that an earlier layer's chose: those with an S in index_topk_pattern, or where there is
+// none, all but every index_topk_freq-th (vllm models/deepseek_v32/attention.py; it does not
+// read indexer_types).
 func (r *reader) indexed(layers int) []bool {
 	out := make([]bool, layers)
 	pattern, _ := r.Text("index_topk_pattern")
-	every, offset := r.opt("index_topk_freq", 1), r.opt("index_skip_topk_offset", 2)
-	types := r.strings("indexer_types", layers)
+	every, offset := max(r.opt("index_topk_freq", 1), 1), r.opt("index_skip_topk_offset", 2)
 	for i := range out {
-		switch {
-		case pattern != "":
+		if pattern != "" {
 			out[i] = i >= len(pattern) || pattern[i] != 'S'
-		case every > 1 || types == nil:
-			out[i] = max(i-offset+1, 0)%max(every, 1) == 0
-		default:
-			out[i] = types[i] != "shared"
+		} else {
+			out[i] = max(i-offset+1, 0)%every == 0
 		}
 	}
 	return out
+}
+
+// latentDecoder gives d the attention that a config with kv_lora_rank describes: latent, and
+// sparse where it says how many tokens an indexer chooses.
+func (r *reader) latentDecoder(d decoder) decoder {
+	l := r.latent()
+	d.latent = &l
+	if r.Has("index_topk") {
+		l.indexer = r.indexer()
+		d.indexed = r.indexed(r.layers())
+	}
+	return d
 }

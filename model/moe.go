@@ -137,10 +137,14 @@ func sparseFrom(first, every int) func(layer int) bool {
 	return func(layer int) bool { return layer >= first && layer%max(every, 1) == 0 }
 }
 
-// sparseByType returns whether a layer's entry of mlp_layer_types is not "dense".
+// sparseByType returns whether a layer's entry of mlp_layer_types is not "dense"; nil where
+// neither file nor class gives that list.
 func (r *reader) sparseByType(layers int) func(layer int) bool {
 	types := r.strings("mlp_layer_types", layers)
-	return func(layer int) bool { return types == nil || types[layer] != "dense" }
+	if types == nil {
+		return nil
+	}
+	return func(layer int) bool { return types[layer] != "dense" }
 }
 
 // ints reads a list of whole numbers, nil when absent.

@@ -38,6 +38,44 @@ var qwen3MoE = family{
 	},
 }
 
+// mellum is Qwen3's layer with a type of its own for each layer's attention and MLP, as
+// Transformers' own modules build it (transformers modeling_mellum.py).
+var mellum = family{
+	name:          "mellum",
+	architectures: []string{"MellumForCausalLM"},
+	types:         []string{"mellum"},
+	resolve: func(r *reader) *Model {
+		bias := r.flag("attention_bias", false)
+		return r.decoder(decoder{
+			gated:   true,
+			qkvBias: bias,
+			outBias: bias,
+			qkNorm:  normPerHead,
+			experts: r.qwenExperts(),
+			sparse:  r.sparseByType(r.layers()),
+		})
+	},
+}
+
+// kolibri1 is Qwen3's layer with norms on both sides of each half and a shared expert
+// without a gate (transformers modeling_kolibri1.py).
+var kolibri1 = family{
+	name:          "kolibri1",
+	architectures: []string{"Kolibri1ForCausalLM"},
+	types:         []string{"kolibri1"},
+	resolve: func(r *reader) *Model {
+		e := r.qwenExperts()
+		e.shared = "mlp.shared_experts"
+		return r.decoder(decoder{
+			gated:  true,
+			qkNorm: normPerHead,
+			norms: []string{"input_layernorm", "post_attention_layernorm", "post_self_attn_layernorm",
+				"post_mlp_layernorm"},
+			experts: e,
+		})
+	},
+}
+
 // qwenExperts reads routed experts under Qwen's names.
 func (r *reader) qwenExperts() experts {
 	e := r.experts("mlp", "num_experts", "moe_intermediate_size")
