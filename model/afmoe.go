@@ -12,7 +12,7 @@ var afmoe = family{
 	resolve: func(r *reader) *Model {
 		e := r.experts("mlp", "num_experts", "moe_intermediate_size")
 		r.share(&e, "shared_experts", "num_shared_experts", 0)
-		e.router, e.routerDType, e.scoreBias = "mlp.router.gate", dtype.Float32, "mlp.expert_bias"
+		e.router, e.routerDType, e.scoreBias, e.biasPart = "mlp.router.gate", dtype.Float32, "mlp.expert_bias", MLP
 		h, hidden := r.heads(), r.size("hidden_size")
 		return r.decoder(decoder{
 			gated:   true,

@@ -28,10 +28,6 @@ var jamba = family{
 		}
 		h.key = hidden / h.query
 		h.value = h.key
-		attention := attentionParams("self_attn", h, hidden, false, false)
-		for i := range attention {
-			attention[i].Part = Other // vLLM holds them in the layer itself, outside of any attention module
-		}
 		d := decoder{
 			gated: true, everyStage: true, untied: true,
 			heads:   h,
@@ -41,7 +37,7 @@ var jamba = family{
 			names:   jambaNames,
 			form: r.formByType(layers, map[string]*form{
 				"linear_attention": {caches: []Cache{m.cache()}, params: m.params("mamba", hidden)},
-				"full_attention":   {caches: []Cache{h.cache(0)}, params: attention},
+				"full_attention":   {caches: []Cache{h.cache(0)}, params: attentionParams("self_attn", h, hidden, false, false)},
 			}),
 		}
 		d.experts.router = "feed_forward.router"

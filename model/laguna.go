@@ -13,7 +13,7 @@ var laguna = family{
 		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
 		e := r.experts("mlp", "num_experts", "moe_intermediate_size")
 		e.shared, e.sharedWidth = "mlp.shared_expert", r.opt("shared_expert_intermediate_size", 0)
-		e.scoreBias = "mlp.experts.e_score_correction_bias"
+		e.scoreBias, e.biasPart = "mlp.experts.e_score_correction_bias", MoEExperts
 		a := r.lagunaAttention()
 		return r.decoder(decoder{
 			gated: true, heads: h, experts: e, sparse: r.sparseByType(layers),

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"strings"
 
 	"headcount/dtype"
@@ -27,6 +28,7 @@ type experts struct {
 	routerDType dtype.Type // Unknown: the model's
 	logits      int        // rows of the router; 0: one an expert
 	scoreBias   string     // bias of the experts' scores, float32; "": none
+	biasPart    Part       // whose bill it goes on; "": the router's
 
 	shared      string // module of the shared expert
 	sharedWidth int    // of it; 0: there is none
@@ -45,7 +47,7 @@ func (e experts) params(hidden int) []Param {
 	router.DType, router.Linear = e.routerDType, false
 	params := []Param{router}
 	if e.scoreBias != "" {
-		params = append(params, Param{Name: e.scoreBias, Part: MoERouter, Rows: whole(logits), DType: dtype.Float32})
+		params = append(params, Param{Name: e.scoreBias, Part: cmp.Or(e.biasPart, MoERouter), Rows: whole(logits), DType: dtype.Float32})
 	}
 	if e.biased {
 		params = append(params, bias(e.router, MoERouter, whole(logits)))

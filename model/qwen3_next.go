@@ -53,7 +53,7 @@ func (r *reader) deltaNetDecoder(names [6]string) decoder {
 	}
 	var scales []Param
 	if r.flag("layer_scale", false) {
-		scales = []Param{{Name: "attn_layer_scale", Part: Other, Rows: whole(hidden)}, {Name: "ffn_layer_scale", Part: Other, Rows: whole(hidden)}}
+		scales = []Param{{Name: "attn_layer_scale", Part: Attention, Rows: whole(hidden)}, {Name: "ffn_layer_scale", Part: Other, Rows: whole(hidden)}}
 	}
 	attention := &form{caches: []Cache{h.cache(0)}, params: gatedAttention(h, hidden, gated, biased)}
 	return decoder{

@@ -12,8 +12,10 @@ var step3p5 = family{
 	resolve: func(r *reader) *Model {
 		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
 		e := r.experts("moe", "n_routed_experts", "moe_intermediate_size")
-		e.routerDType, e.scoreBias = dtype.Float32, "moe.router_bias"
-		e.shared, e.sharedWidth = "share_expert", r.opt("share_expert_dim", 0)
+		e.routerDType, e.scoreBias, e.biasPart = dtype.Float32, "moe.router_bias", MLP
+		if width := r.opt("share_expert_dim", 0); width > 0 {
+			e.beside = gatedMLP("share_expert", MLP, [3]string{}, hidden, sharded(width, "share_expert_dim"))
+		}
 		biased, gated := r.flag("attention_bias", false), r.flag("use_head_wise_attn_gate", false)
 		kinds := make([]lagunaKind, layers)
 		for i, window := range r.windows(layers) {

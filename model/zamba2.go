@@ -1,10 +1,14 @@
 package model
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // zamba2 is a stack of Mamba-2 layers; before some of them runs one of a few transformer
-// blocks that these layers share, each with caches and low-rank adapters of its own. A
-// block takes the hidden state beside the embedding (vllm zamba2.py).
+// blocks that these layers share, each with a cache and low-rank adapters of its own. A
+// block takes the hidden state beside the embedding. All blocks, and with them the caches
+// of attention, are built before the first layer, so that layer lists them (vllm zamba2.py).
 var zamba2 = family{
 	name:          "zamba2",
 	architectures: []string{"Zamba2ForCausalLM", "Zamba2Model"},
@@ -20,7 +24,7 @@ var zamba2 = family{
 		mixer := m.params("mamba", hidden)
 		forms := map[string]*form{
 			"linear_attention": {alone: true, caches: []Cache{m.cache()}, params: mixer},
-			"hybrid":           {alone: true, caches: []Cache{b.cache(0), m.cache()}, params: append(b.perLayer(hidden), mixer...)},
+			"hybrid":           {alone: true, caches: []Cache{m.cache()}, params: append(b.perLayer(hidden), mixer...)},
 		}
 		forms["mamba"] = forms["linear_attention"]
 		model := r.decoder(decoder{
@@ -33,11 +37,25 @@ var zamba2 = family{
 				return forms[types[layer]]
 			},
 		})
+		if len(model.Layers) > 0 {
+			first := *model.Layers[0]
+			first.Caches = append(slices.Repeat([]Cache{b.cache(0)}, countOf(types, "hybrid")), first.Caches...)
+			model.Layers[0] = &first
+		}
 		for range b.count {
 			model.Outer = append(model.Outer, everywhere(b.params(hidden)...)...)
 		}
 		return model
 	},
+}
+
+func countOf(list []string, want string) (n int) {
+	for _, s := range list {
+		if s == want {
+			n++
+		}
+	}
+	return n
 }
 
 // zambaMamba reads the Mamba-2 mixer.
