@@ -10,8 +10,8 @@ import (
 // shared experts (vllm bailing_moe.py; sarvam.py serves Sarvam's by the same code).
 var bailingMoE = family{
 	name:          "bailing_moe",
-	architectures: []string{"BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "SarvamMoEForCausalLM"},
-	types:         []string{"bailing_moe", "bailing_moe_v2", "sarvam_moe"},
+	architectures: []string{"BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "SarvamMoEForCausalLM", "LLaDA2MoeModelLM"},
+	types:         []string{"bailing_moe", "bailing_moe_v2", "sarvam_moe", "llada2_moe"},
 	resolve: func(r *reader) *Model {
 		e := r.lingExperts("expert_bias", false, 0)
 		e.routerDType = dtype.Unknown

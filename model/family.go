@@ -31,12 +31,12 @@ var (
 		&gpt2, &gptBigCode, &gptJ, &gptNeoX, &bloom, &falcon, &opt, &phi, &starcoder2, &stablelm, &orion,
 		&olmo, &olmo2, &nemotron, &arcee, &apertus, &seedOSS, &helium, &hunyuan, &exaone, &hyperclovax, &minicpm,
 		&minicpm3, &decilm, &nanochat, &baichuan, &mpt, &telechat2, &step1, &mimo, &pangu,
-		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT, &molmo, &vaultGemma, &hrm, &plain,
+		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT, &molmo, &vaultGemma, &hrm, &loopCoder, &plain,
 	}
 	// sparse families: routed experts, or latents instead of KV heads.
 	sparse = []*family{&mixtral, &qwen2MoE, &qwen3MoE, &graniteMoE, &minimaxM2, &glm4MoE, &olmoe, &phiMoE, &deepSeek,
 		&dbrx, &dots1, &solarOpen, &hyV3, &ernieMoE, &afmoe, &deepSeekSparse, &glm4MoELite, &axk1, &panguUltraMoE, &sarvamMLA,
-		&bailingMoE, &param2MoE, &step3, &longcatFlash, &exaoneMoE, &aria, &hunyuanMoE, &flexOlmo, &deepSeekV4, &mistral4, &youtu, &mellum, &kolibri1}
+		&bailingMoE, &param2MoE, &step3, &longcatFlash, &exaoneMoE, &aria, &hunyuanMoE, &flexOlmo, &deepSeekV4, &mistral4, &youtu, &mellum, &kolibri1, &ernieVLMoE, &grok, &xverseMoE}
 	// mixed families: layers that differ in what they cache.
 	mixed = []*family{
 		&gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,
