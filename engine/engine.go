@@ -123,17 +123,14 @@ type Rank struct {
 	BytesPerToken int64 `json:"kv_bytes_per_token"` // all layers of the stage that grow with every token
 	Layers        []Run `json:"layers"`
 
-	Parameters  *int64         `json:"parameters"` // null when not known
-	WeightBytes *int64         `json:"weight_bytes"`
-	BufferBytes *int64         `json:"buffer_bytes"`
-	Weights     *WeightsByPart `json:"weights"`
+	Parameters  *int64          `json:"parameters"` // null when not known
+	WeightBytes *int64          `json:"weight_bytes"`
+	BufferBytes *int64          `json:"buffer_bytes"`
+	Weights     *weights.ByPart `json:"weights"`
 
 	NumBlocks     *int64 `json:"num_blocks"` // that this stage alone would have; null without a pool
 	BytesPerBlock *int64 `json:"bytes_per_block"`
 }
-
-// WeightsByPart is a stage's weight bytes by what they are for.
-type WeightsByPart = weights.ByPart
 
 // A Run is Layers equal caches in a row, per rank.
 type Run struct {
@@ -176,14 +173,14 @@ type KVCache struct {
 	KVTPReplicas       *int     `json:"kv_tp_replicas,omitempty"`
 
 	CellSize           *float64 `json:"cell_size_bytes,omitempty"` // bytes; fractional where SGLang prices a window pool by its ratio
-	MaxTotalNumTokens  *int64 `json:"max_total_num_tokens,omitempty"`
-	FullTokens         *int64 `json:"full_tokens,omitempty"`
-	SWATokens          *int64 `json:"swa_tokens,omitempty"`
-	MambaSlots         *int64 `json:"mamba_slots,omitempty"`
-	StateBytesPerReq   *int64 `json:"state_bytes_per_request,omitempty"`
-	MaxRunningRequests *int64 `json:"max_running_requests,omitempty"`
-	MaxReqLen          *int64 `json:"max_req_len,omitempty"`
-	Pools              []Pool `json:"pools,omitempty"`
+	MaxTotalNumTokens  *int64   `json:"max_total_num_tokens,omitempty"`
+	FullTokens         *int64   `json:"full_tokens,omitempty"`
+	SWATokens          *int64   `json:"swa_tokens,omitempty"`
+	MambaSlots         *int64   `json:"mamba_slots,omitempty"`
+	StateBytesPerReq   *int64   `json:"state_bytes_per_request,omitempty"`
+	MaxRunningRequests *int64   `json:"max_running_requests,omitempty"`
+	MaxReqLen          *int64   `json:"max_req_len,omitempty"`
+	Pools              []Pool   `json:"pools,omitempty"`
 
 	FixedBytesPerRequest int64         `json:"fixed_bytes_per_request"`
 	BytesPerToken        int64         `json:"bytes_per_token"`

@@ -78,11 +78,9 @@ func (b *ByPart) of(p model.Part) *int64 {
 
 // Stages sums the parameters of each pipeline stage. The error is a [*problem.Error]:
 // not_divisible names the field whose dimension the tensor-parallel size does not divide,
-// not_known says why the parameters are not known from the config.
+// not_known says why the parameters are not known from the config. What does not divide is
+// told also of a model whose parameters are not all known.
 func Stages(m *model.Model, b Build) ([]Stage, error) {
-	if m.WeightsUnknown != "" {
-		return nil, problem.New(problem.NotKnown, "weights", nil, "%s", m.WeightsUnknown)
-	}
 	b.Layout = b.Layout.Normal()
 	stages := make([]Stage, len(b.Spans))
 	for i, span := range b.Spans {
@@ -105,6 +103,9 @@ func Stages(m *model.Model, b Build) ([]Stage, error) {
 		if t.err != nil {
 			return nil, t.err
 		}
+	}
+	if m.WeightsUnknown != "" {
+		return nil, problem.New(problem.NotKnown, "weights", nil, "%s", m.WeightsUnknown)
 	}
 	return stages, nil
 }
