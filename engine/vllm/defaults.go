@@ -174,7 +174,7 @@ func (s *setup) resolveCaching() *problem.Error {
 	switch {
 	case v.pooling:
 		whole := v.encoderOnly || v.seqPooling == "MEAN" || v.seqPooling == "CLS" || v.tokPooling == "STEP"
-		s.chunked, s.prefixCaching = !whole, !whole && !v.hybrid && !v.attentionFree
+		s.chunked, s.prefixCaching = !whole, !whole && !(v.attentionFree && v.ownPooler)
 	default:
 		s.chunked = !v.encoderDecode
 		s.prefixCaching = !v.attentionFree && !v.encoderDecode

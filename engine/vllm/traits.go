@@ -10,6 +10,7 @@ import (
 type traits struct {
 	arch          string // the architecture that the engine settles on
 	pooling       bool   // served by the pooling runner
+	ownPooler     bool   // its class pools; otherwise a pooler is put on one that generates
 	encoderOnly   bool   // attends in both directions and caches nothing
 	seqPooling    string
 	tokPooling    string
@@ -40,7 +41,7 @@ func traitsOf(m *model.Model) (t traits) {
 	}
 	info := r.info
 	t.arch, t.pooling, t.transformers = r.arch, r.pooling, r.transformers
-	t.pipelines, t.multimodal, t.attentionFree = info.is('P'), info.is('m'), info.is('f')
+	t.pipelines, t.multimodal, t.attentionFree, t.ownPooler = info.is('P'), info.is('m'), info.is('f'), info.is('p')
 	t.hybrid = info.is('h') && !onlyAttention(top)
 	t.remote = !top.Known()
 	t.mtp = servesMTP(c, r)
@@ -62,7 +63,16 @@ func traitsOf(m *model.Model) (t traits) {
 	return t
 }
 
-// architectures lists what the config names, first the one that it was resolved as.
+// ownArchitectures are what the engine's own config classes say when a config names no
+// architecture (transformers_utils/configs).
+var ownArchitectures = map[string]string{
+	"bailing_moe_v3_vl": "BailingMoeV3VLForConditionalGeneration", "beam": "BeamForCausalLM",
+	"colultravbert": "ColUltraVBertForRetrieval", "deepseek_vl_v2": "DeepseekVLV2ForCausalLM",
+	"minimax_m3_vl": "MiniMaxM3SparseForCausalLM",
+}
+
+// architectures lists what the config names, first the one that it was resolved as. A
+// config that names none is the base model of its model_type (get_config).
 func architectures(m *model.Model) []string {
 	var out []string
 	list, _ := m.Config.Top().List("architectures")
@@ -71,13 +81,20 @@ func architectures(m *model.Model) []string {
 			out = append(out, s)
 		}
 	}
-	if len(out) == 0 || out[0] != m.Architecture {
-		out = nil
-		if m.Architecture != "" {
-			out = []string{m.Architecture}
-		}
+	if len(out) > 0 && out[0] == m.Architecture {
+		return out
 	}
-	return out
+	arch := m.Architecture
+	if arch == "" {
+		arch = ownArchitectures[m.ModelType]
+	}
+	if arch == "" {
+		arch, _ = model.ClassNames(m.ModelType)
+	}
+	if arch == "" {
+		return nil
+	}
+	return []string{arch}
 }
 
 // onlyAttention tells that a class for hybrids got a config without any other layer
