@@ -54,8 +54,6 @@ type ModelReport struct {
 	Quantization  *string           `json:"quantization"`
 	Parameters    *int64            `json:"parameters"` // null when not known from the config alone
 	Provenance    map[string]string `json:"provenance"` // field ← where its value came from
-
-	KVBytesPerToken *int64 `json:"kv_bytes_per_token"` // whole model, no replication; null with caches that TP splits unevenly
 }
 
 // A Roofline says where decode attention stands under an accelerator's roof.

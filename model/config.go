@@ -116,7 +116,9 @@ func (v view) get(key string) (value checkpoint.Value, fromFile, ok bool) {
 }
 
 // Top returns the file's outer level.
-func (c *Config) Top() *Config { return &Config{top: c.top, text: c.top, hfQuant: c.hfQuant, params: c.params} }
+func (c *Config) Top() *Config {
+	return &Config{top: c.top, text: c.top, hfQuant: c.hfQuant, params: c.params}
+}
 
 // Nested reports whether a text config was chosen below the outer level, and its path.
 func (c *Config) Nested() (path string, ok bool) { return c.path, c.path != "" }
@@ -209,9 +211,20 @@ func (c *Config) Where(key string) string {
 	case from == defaultOrigin:
 		return name + " (default of " + c.text.kind + ")"
 	case from != "":
-		return name + " (" + from + ")"
+		return computed(name, from)
 	case c.path != "":
 		return c.path + "." + name
 	}
 	return name
+}
+
+// computed is where a value comes from that the class's constructor computes: the formula
+// without its target where it is short enough to read.
+func computed(name, formula string) string {
+	_, expr, _ := strings.Cut(formula, "= ")
+	expr = strings.TrimSuffix(strings.TrimPrefix(strings.ReplaceAll(expr, "//", "/"), "("), ")")
+	if len(expr) > 60 || strings.ContainsAny(expr, "()[]") {
+		return name + " (computed by its class)"
+	}
+	return expr
 }

@@ -95,7 +95,6 @@ func showColumns(a *app, columns []*headcount.Report) {
 		}
 		return r.Error.Message
 	})
-	line("KV per token, whole model", func(r *headcount.Report) string { return bytesOrNone(r.Model.KVBytesPerToken) })
 	line("KV per token, a rank", ranked0(func(r *headcount.Report) string { return units.Bytes(r.Ranks[0].BytesPerToken).String() }))
 	line("copies of each KV head", ranked0(func(r *headcount.Report) string { return strconv.Itoa(r.Ranks[0].KVReplication) + "×" }))
 	line("weights, a rank", ranked0(func(r *headcount.Report) string { return bytesOrNone(r.Ranks[0].WeightBytes) }))

@@ -79,7 +79,7 @@ func (a *app) modelLine(cmd *cobra.Command, e catalog.Entry) modelLine {
 	if r, err := a.planner.Plan(cmd.Context(), headcount.Request{Model: e.ID}); err == nil {
 		line.Layers = r.Model.Layers
 		if r.Error == nil {
-			line.Variant, line.KVBytesPerToken = r.Model.Variant, r.Model.KVBytesPerToken
+			line.Variant, line.KVBytesPerToken = r.Model.Variant, &r.Ranks[0].BytesPerToken
 		}
 	}
 	return line

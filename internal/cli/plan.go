@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headcount"
+	"headcount/layout"
 	"headcount/problem"
 )
 
@@ -83,7 +84,7 @@ func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON 
 			}
 		}
 	case len(reports) == 1:
-		showReport(a.stdout, a.stderr, reports[0])
+		showReport(a.stdout, a.stderr, reports[0], a.unsplit(ctx, requests[0]))
 	default:
 		showSweep(a.stdout, reports)
 	}
@@ -93,4 +94,13 @@ func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON 
 		}
 	}
 	return errFindings
+}
+
+// unsplit plans the request's model on one rank, as far as it is answered.
+func (a *app) unsplit(ctx context.Context, req headcount.Request) *headcount.Report {
+	req.Layout = layout.Layout{}
+	req.GPU, req.Accelerator = "", nil
+	req.KVCacheMemory, req.MaxModelLen = 0, 0
+	r, _ := a.planner.Plan(ctx, req)
+	return r
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -17,11 +18,12 @@ import (
 )
 
 // showReport prints one report: the model and the layout, what a rank holds, and the line
-// that the engine will log. A refusal goes to stderr after what was known before it.
-func showReport(out, errs io.Writer, r *headcount.Report) {
+// that the engine will log. unsplit is the same model on one rank, for the whole model's
+// column. A refusal goes to stderr after what was known before it.
+func showReport(out, errs io.Writer, r, unsplit *headcount.Report) {
 	if len(r.Ranks) > 0 {
 		fmt.Fprintln(out, spread(title(r), setup(r), lineWidth))
-		showTable(out, r)
+		showTable(out, r, unsplit)
 		showLog(out, r)
 	}
 	showNotes(out, r.Notes)
@@ -101,10 +103,10 @@ func spread(left, right string, width int) string {
 // A row is one line of a report's table; how tells how the number came about.
 type row struct{ name, rank, whole, how string }
 
-func showTable(out io.Writer, r *headcount.Report) {
+func showTable(out io.Writer, r, unsplit *headcount.Report) {
 	rows := []row{{"", "per rank", "whole model", ""}}
 	for i := range r.Ranks {
-		rows = append(rows, cacheRows(r, &r.Ranks[i])...)
+		rows = append(rows, cacheRows(r, unsplit, &r.Ranks[i])...)
 	}
 	rows = append(rows, poolRows(r)...)
 	rows = append(rows, roofRows(r)...)
@@ -123,23 +125,26 @@ func padLeft(s string, n int) string {
 }
 
 // cacheRows are one stage's cache and weights.
-func cacheRows(r *headcount.Report, rank *engine.Rank) []row {
+func cacheRows(r, unsplit *headcount.Report, rank *engine.Rank) []row {
 	stage := ""
 	if len(r.Ranks) > 1 {
 		stage = fmt.Sprintf(", stage %d", rank.Stage)
 	}
 	perToken := row{"KV cache per token" + stage, units.Bytes(rank.BytesPerToken).String(), "", growing(rank)}
-	if len(r.Ranks) == 1 && r.Model.KVBytesPerToken != nil {
-		perToken.whole = units.Bytes(*r.Model.KVBytesPerToken).String()
+	if rank.Stage == 0 && len(unsplit.Ranks) > 0 {
+		perToken.whole = units.Bytes(unsplit.Ranks[0].BytesPerToken).String()
 	}
 	rows := []row{perToken}
-	for _, run := range rank.Layers {
+	for _, run := range merged(rank.Layers) {
 		if how := fixed(run); how != "" {
 			rows = append(rows, row{"  " + kindName(run.Kind), units.Bytes(run.PageSize).String(), "", how})
 		}
 	}
 	if rank.Stage == 0 {
 		rows = append(rows, row{"KV replication", strconv.Itoa(rank.KVReplication) + "×", "", replication(r, rank)})
+	}
+	if why := noteText(r, "weights-not-known"); why != "" && rank.Stage == 0 {
+		rows = append(rows, row{"Weights", "not known", "", why})
 	}
 	if rank.WeightBytes != nil {
 		w := row{"Weights" + stage, units.Bytes(*rank.WeightBytes).String(), "", ""}
@@ -152,10 +157,20 @@ func cacheRows(r *headcount.Report, rank *engine.Rank) []row {
 	return rows
 }
 
+// noteText is the text of the note of an id, "" when there is none.
+func noteText(r *headcount.Report, id string) string {
+	for _, n := range r.Notes {
+		if n.ID == id {
+			return n.Text
+		}
+	}
+	return ""
+}
+
 // growing is the arithmetic of the bytes that one token adds on a rank.
 func growing(rank *engine.Rank) string {
 	var terms []string
-	for _, run := range rank.Layers {
+	for _, run := range merged(rank.Layers) {
 		size := run.DType.Bytes()
 		switch {
 		case run.Kind == model.Full && run.KeyDim == run.ValueDim:
@@ -166,19 +181,41 @@ func growing(rank *engine.Rank) string {
 			terms = append(terms, fmt.Sprintf("%d layers × %d B", run.Layers, run.PageUnpadded/int64(max(run.BlockSize, 1))))
 		}
 	}
-	if len(terms) > 3 {
-		return strings.Join(terms[:3], " + ") + " + …"
-	}
 	return strings.Join(terms, " + ")
+}
+
+// merged sums the layers of runs that differ in nothing else, in order of first appearance.
+func merged(runs []engine.Run) []engine.Run {
+	var out []engine.Run
+	for _, run := range runs {
+		i := slices.IndexFunc(out, func(o engine.Run) bool {
+			return o.Kind == run.Kind && o.KVHeads == run.KVHeads && o.KeyDim == run.KeyDim && o.ValueDim == run.ValueDim &&
+				o.DType == run.DType && o.PageSize == run.PageSize && o.PageUnpadded == run.PageUnpadded && o.BlockSize == run.BlockSize &&
+				value(o.Window) == value(run.Window)
+		})
+		if i < 0 {
+			out = append(out, run)
+		} else {
+			out[i].Layers += run.Layers
+		}
+	}
+	return out
+}
+
+func value(p *int) int {
+	if p == nil {
+		return 0
+	}
+	return *p
 }
 
 // fixed says what a layer that does not grow with every token keeps.
 func fixed(run engine.Run) string {
 	switch {
 	case run.Window != nil:
-		return fmt.Sprintf("a page of %d tokens, %d layers with a window of %s tokens", run.BlockSize, run.Layers, units.Group(int64(*run.Window)))
+		return fmt.Sprintf("a page of %d tokens a layer, %d layers with a window of %s tokens", run.BlockSize, run.Layers, units.Group(int64(*run.Window)))
 	case run.StateBytes != nil:
-		return fmt.Sprintf("a state per request, %d layers", run.Layers)
+		return fmt.Sprintf("a state a layer, %d layers", run.Layers)
 	}
 	return ""
 }
@@ -230,10 +267,13 @@ func roofRows(r *headcount.Report) []row {
 		return nil
 	}
 	var rows []row
-	for _, p := range r.Roofline.Layers {
+	for i, p := range r.Roofline.Layers {
+		if i > 0 && p.Intensity == r.Roofline.Layers[i-1].Intensity {
+			continue
+		}
 		name := "Decode intensity"
-		if len(r.Roofline.Layers) > 1 {
-			name += ", " + kindName(model.Kind(p.Kind))
+		if i > 0 {
+			name = "  " + kindName(model.Kind(p.Kind))
 		}
 		how := "where it stands under the roof of the " + r.Roofline.Accelerator + " is not known"
 		if p.ShareOfRidge != nil {
