@@ -96,26 +96,12 @@ type compressedKind struct {
 // class derives it, and whether it is one of the first num_hash_layers.
 func (r *reader) compressedKinds(layers int) []compressedKind {
 	kinds := make([]compressedKind, layers)
-	tables, _ := r.Raw().Get("num_hash_layers")
+	tables, _ := r.Raw().Get("num_hash_layers") // the class takes it, and compress_ratios
 	hash, ok := tables.Int()
 	if !ok {
 		hash = 3
 	}
-	given, _ := r.Raw().Get("compress_ratios")
-	ratios := given.List()
-	types, rates := r.strings("layer_types", layers), r.Object("compress_rates")
-	if len(ratios) < layers && types == nil {
-		r.fail(problem.BadValue, "compress_ratios", "%d entries for %d layers", len(ratios), layers)
-		return kinds
-	}
-	for i := range kinds {
-		var ratio int64
-		if len(ratios) >= layers {
-			ratio, _ = ratios[i].Int()
-		} else {
-			rate, _ := rates.Get(types[i])
-			ratio, _ = rate.Int()
-		}
+	for i, ratio := range r.ratios(layers) {
 		if ratio != 0 && ratio != 4 && ratio != 128 {
 			r.fail(problem.Unsupported, "compress_ratios", "%d of layer %d: not 0, 4 or 128", ratio, i)
 			return kinds
@@ -123,6 +109,31 @@ func (r *reader) compressedKinds(layers int) []compressedKind {
 		kinds[i] = compressedKind{ratio: int(ratio), table: int64(i) < hash}
 	}
 	return kinds
+}
+
+// ratios reads each layer's ratio, from compress_ratios, which may go on with those of MTP
+// layers, or else from its type.
+func (r *reader) ratios(layers int) []int64 {
+	out := make([]int64, layers)
+	if given, ok := r.Raw().Get("compress_ratios"); ok {
+		list := given.List()
+		if len(list) < layers {
+			r.fail(problem.BadValue, "compress_ratios", "%d entries for %d layers", len(list), layers)
+			return nil
+		}
+		for i := range out {
+			if out[i], ok = list[i].Int(); !ok {
+				r.fail(problem.BadValue, "compress_ratios", "entry %d is not a whole number", i)
+			}
+		}
+		return out
+	}
+	rates := r.Object("compress_rates")
+	for i, name := range r.strings("layer_types", layers) {
+		rate, _ := rates.Get(name)
+		out[i], _ = rate.Int()
+	}
+	return out
 }
 
 // layer is one layer of a kind.
