@@ -30,6 +30,7 @@ var bailingLinear = family{
 		return r.decoder(decoder{
 			gated: true, heads: h, untied: true, mlpBias: r.flag("use_bias", false), experts: e, names: lingNames,
 			sparse: sparseFrom(r.opt("first_k_dense_replace", 0), 1),
+			nextN:  r.nextN(), nextForm: latentForm,
 			form: func(layer int) *form {
 				if group > 0 && (layer+1)%group != 0 {
 					return linearForm

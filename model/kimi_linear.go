@@ -59,7 +59,7 @@ func blockResiduals(hidden int) []Param {
 	return []Param{
 		norm("self_attention_res_norm", hidden), norm("mlp_res_norm", hidden),
 		{Name: "self_attention_res_proj.weight", Part: Other, Rows: whole(1), Cols: whole(hidden)},
-		{Name: "mlp_res_proj.weight", Part: Other, Rows: whole(1), Cols: whole(hidden)},
+		{Name: "mlp_res_proj.weight", Part: MLP, Rows: whole(1), Cols: whole(hidden)},
 	}
 }
 
@@ -104,8 +104,9 @@ func (k kda) params(prefix string, hidden int) []Param {
 		p.DType = dtype.Float32
 		params = append(params, p)
 	}
-	if k.fullRank {
-		return append(params, linear(name("g_proj"), Attention, inner, whole(hidden)))
+	if k.fullRank { // fused with the projections above, whose share is padded to 16 rows
+		fill := Axis{Size: 4*inner.Size + k.Heads, Least: k.HeadDim, Unit: 16, Split: Filler, Field: field}
+		return append(params, linear(name("g_proj"), Attention, inner, whole(hidden)), linear(name("b_proj"), Attention, fill, whole(hidden)))
 	}
 	return append(params,
 		linear(name("g_a_proj"), Attention, whole(k.HeadDim), whole(hidden)),

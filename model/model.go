@@ -157,13 +157,14 @@ const (
 	Sharded              // divided; must divide
 	Heads                // divided by KV heads of Unit elements; replicated when ranks exceed heads
 	Vocab                // padded to a multiple of 64, then divided
+	Filler               // what pads Least elements and a share of Size up to a multiple of Unit
 )
 
 // An Axis is one dimension of a Param.
 type Axis struct {
 	Size  int
 	Split Split
-	Unit  int    // Heads: elements of one head
+	Unit  int    // Heads and Sharded: elements of one head, 0 for none
 	Least int    // Sharded: what each of several ranks holds at least, padded up to it; 0: no such rule
 	Field string // the config field it comes from, for a refusal that names it
 }

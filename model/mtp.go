@@ -26,12 +26,17 @@ func (d decoder) draft(hidden int) []*Layer {
 	k := layerKind{form: d.nextForm, window: d.nextWindow, sparse: d.experts.count > 0 && !d.nextDense, indexed: d.indexed != nil}
 	join := d.nextJoin
 	if join == nil {
-		join = []Param{
-			{Name: "eh_proj.weight", Part: Other, Rows: whole(hidden), Cols: whole(2 * hidden)},
-			norm("enorm", hidden), norm("hnorm", hidden), norm("shared_head.norm", hidden),
-		}
+		join = deepSeekJoin(hidden)
 	}
 	return repeat(&Layer{Caches: d.caches(k), Params: append(d.params(k, hidden), join...)}, d.nextN)
+}
+
+// deepSeekJoin is what joins hidden state and embedding in DeepSeek's MTP layers.
+func deepSeekJoin(hidden int) []Param {
+	return []Param{
+		{Name: "eh_proj.weight", Part: Other, Rows: whole(hidden), Cols: whole(2 * hidden)},
+		norm("enorm", hidden), norm("hnorm", hidden), norm("shared_head.norm", hidden),
+	}
 }
 
 // shardedJoin is what joins hidden state and embedding where the projection is divided

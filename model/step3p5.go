@@ -24,18 +24,39 @@ var step3p5 = family{
 				kinds[i].query = r.opt("num_sliding_attention_heads", h.query)
 			}
 		}
-		return r.decoder(decoder{
+		build := func(k lagunaKind) *form {
+			h := h
+			h.query = k.query
+			params := append(attentionParams("self_attn", h, hidden, biased, false),
+				norm("self_attn.q_norm", h.key), norm("self_attn.k_norm", h.key))
+			if gated {
+				params = append(params, linear("self_attn.g_proj", Attention, queryHeads(h.query, 1), whole(hidden)))
+			}
+			return &form{caches: []Cache{h.cache(k.window)}, params: params}
+		}
+		d := decoder{
 			gated: true, heads: h, untied: true, experts: e, sparse: r.sparseByType(layers),
-			form: formPerKind(kinds, func(k lagunaKind) *form {
-				h := h
-				h.query = k.query
-				params := append(attentionParams("self_attn", h, hidden, biased, false),
-					norm("self_attn.q_norm", h.key), norm("self_attn.k_norm", h.key))
-				if gated {
-					params = append(params, linear("self_attn.g_proj", Attention, queryHeads(h.query, 1), whole(hidden)))
-				}
-				return &form{caches: []Cache{h.cache(k.window)}, params: params}
-			}),
-		})
+			form: formPerKind(kinds, build), nextN: r.nextN(),
+		}
+		if d.nextN > 0 {
+			next := lagunaKind{query: h.query}
+			if r.stepNext("mtp_layer_types") == "sliding_attention" {
+				next = lagunaKind{query: r.opt("num_sliding_attention_heads", h.query), window: r.opt("sliding_window", 0)}
+			}
+			d.nextForm, d.nextDense = build(next), r.stepNext("mtp_mlp_layer_types") != "sparse"
+			d.nextJoin = append(deepSeekJoin(hidden), Param{Name: "shared_head.head.weight", Part: Other,
+				Rows: vocabulary(r.size("vocab_size")), Cols: whole(hidden)})
+		}
+		return r.decoder(d)
 	},
+}
+
+// stepNext is the first entry of a list that says what the MTP layers are, which are alike.
+func (r *reader) stepNext(key string) string {
+	list, _ := r.List(key)
+	if len(list) == 0 {
+		return ""
+	}
+	name, _ := list[0].Text()
+	return name
 }

@@ -200,6 +200,9 @@ func (t *tally) axis(a *model.Axis) int64 {
 		return t.divide(a, heads, tp) * unit
 	case model.Vocab:
 		n = roundUp(n, vocabPadding)
+	case model.Filler:
+		unit := int64(a.Unit)
+		return (unit - (t.divide(a, n, tp)+int64(a.Least))%unit) % unit
 	case model.Sharded:
 		if least := int64(a.Least); tp > 1 && n/tp < least {
 			return least
