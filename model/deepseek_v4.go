@@ -190,7 +190,7 @@ func pending(width, ratio int) Cache {
 
 // attention are the parameters of a layer's attention.
 func (v compressed) attention(ratio int) []Param {
-	outs := Axis{Size: v.groups * v.outRank, Split: Sharded, Unit: v.outRank, Field: "o_groups"}
+	outs := sharded(v.groups*v.outRank, "o_groups")
 	params := []Param{
 		linear("attn.wq_a", Attention, whole(v.queryRank), whole(v.hidden)),
 		norm("attn.q_norm", v.queryRank),

@@ -266,7 +266,7 @@ func (p *plan) group() *problem.Error {
 	}
 	p.groups = gs
 	kv := &p.result.KVCache
-	kv.DType = s.cacheType(s.cacheDType)
+	kv.DType = s.cacheType(s.storedAs())
 	kv.Groups = make([]engine.Group, len(gs))
 	for i := range gs {
 		g := &gs[i]

@@ -72,8 +72,17 @@ func (s *setup) rewriteCacheDType(lc *layerCache) {
 		s.cacheDType = "fp8_ds_mla"
 	}
 	if lc.want.cache != "" {
-		lc.want.cache = s.cacheDType
+		lc.want.cache = s.storedAs()
 	}
+}
+
+// storedAs is the cache dtype as layers see it. Falcon's attention is built without the
+// cache's configuration (models/falcon.py).
+func (s *setup) storedAs() string {
+	if s.v.arch == "FalconForCausalLM" {
+		return "auto"
+	}
+	return s.cacheDType
 }
 
 // diffKV tells whether the model class caches values of another width than keys; any other
@@ -114,7 +123,7 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 	if err != nil {
 		return err
 	}
-	lc.want, lc.none = w, c.Kind == model.Shared || c.Kind == model.EncoderOnly
+	lc.want, lc.none = w, c.Kind == model.Shared || w.encoder
 	if s.gpu.cpu && w.mla {
 		w.block = 0 // overruled
 	}
@@ -195,10 +204,10 @@ func (s *setup) wants(c *model.Cache) (want, *problem.Error) {
 	}
 	tp := int64(s.layout.TP)
 	w := want{
-		head: int64(g.KeyDim), value: int64(g.ValueDim), dtype: s.dtype, cache: s.cacheDType, block: int64(s.opt.BlockSize),
+		head: int64(g.KeyDim), value: int64(g.ValueDim), dtype: s.dtype, cache: s.storedAs(), block: int64(s.opt.BlockSize),
 		queries: int64(g.QueryHeads) / tp, kv: 1, mla: latent, sparse: latent && v.sparse,
 		prefix: v.prefix && !latent, headScales: v.headScales && !latent,
-		encoder: c.Kind == model.EncoderOnly, cross: c.Kind == model.Cross, dcp: int64(s.layout.DCP),
+		encoder: c.Kind == model.EncoderOnly || v.bidirectional && c.Kind != model.Cross, cross: c.Kind == model.Cross, dcp: int64(s.layout.DCP),
 		modelHead: v.head, softcap: v.softcap, fa4: v.fa4 && !s.perLayerFlash(),
 		nope: v.nope, rope: v.rope, rank: v.rank, topK: v.topK,
 	}
@@ -254,7 +263,7 @@ func (s *setup) specs(caches []layerCache) *problem.Error {
 		if lc.none {
 			continue
 		}
-		lc.spec = spec{TokensPerState: 1, StatesPerToken: 1, BlockSize: s.block, DType: s.cacheType(s.cacheDType), Quant: modeOf(s.cacheDType)}
+		lc.spec = spec{TokensPerState: 1, StatesPerToken: 1, BlockSize: s.block, DType: s.cacheType(s.storedAs()), Quant: modeOf(s.storedAs())}
 		err := s.fill(lc)
 		if err == nil {
 			err = lc.spec.check()

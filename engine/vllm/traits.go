@@ -11,7 +11,8 @@ type traits struct {
 	arch          string // the architecture that the engine settles on
 	pooling       bool   // served by the pooling runner
 	ownPooler     bool   // its class pools; otherwise a pooler is put on one that generates
-	encoderOnly   bool   // attends in both directions and caches nothing
+	encoderOnly   bool   // counts as a model that attends in both directions
+	bidirectional bool   // its layers attend in both directions and cache nothing
 	seqPooling    string
 	tokPooling    string
 	hybrid        bool // layers that keep a state beside attention
@@ -58,9 +59,42 @@ func traitsOf(m *model.Model) (t traits) {
 	if info.is('S') {
 		t.tokPooling = "STEP"
 	}
-	causal, said := top.Bool("is_causal")
-	t.encoderOnly = t.pooling && (t.seqPooling == "CLS" || info.is('b') || said && !causal)
+	t.attends(c, top)
+	t.bidirectional = t.bidirectional || info.is('b')
+	t.encoderOnly = t.pooling && (t.seqPooling == "CLS" || t.bidirectional)
 	return t
+}
+
+// attends tells which direction the config, or a hook of the architecture, makes attention
+// look (model_executor/models/config.py).
+func (t *traits) attends(c, top *model.Config) {
+	causal, said := top.Bool("is_causal")
+	t.bidirectional = said && !causal
+	flag := func(key string, def bool) bool {
+		if b, ok := top.Bool(key); ok {
+			return b
+		}
+		return def
+	}
+	switch t.arch {
+	case "LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification",
+		"LlamaNemotronVLModel", "LlamaNemotronVLForSequenceClassification":
+		t.bidirectional = true
+		for _, level := range []*model.Config{top, c} {
+			switch pooling, _ := level.Text("pooling"); pooling {
+			case "avg":
+				t.seqPooling = "MEAN"
+			case "cls":
+				t.seqPooling = "CLS"
+			}
+		}
+	case "VoyageQwen3BidirectionalEmbedModel":
+		t.bidirectional = true
+	case "Gemma3TextModel":
+		t.bidirectional = flag("use_bidirectional_attention", false)
+	case "JinaEmbeddingsV5Model":
+		t.bidirectional = t.bidirectional || !flag("is_decoder", true)
+	}
 }
 
 // ownArchitectures are what the engine's own config classes say when a config names no

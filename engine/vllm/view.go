@@ -18,8 +18,7 @@ type view struct {
 	kind       string // model_type of the outer level
 	mla        bool   // latents are cached and absorbed; otherwise they are expanded
 	sparse     bool   // a sparse indexer chooses the tokens that attention reads
-	causal     bool
-	windowOnly int64 // window of a model that windows every layer alike, tokens; 0: none
+	windowOnly int64  // window of a model that windows every layer alike, tokens; 0: none
 
 	queries, kv, head, experts int64 // whole-model totals, for checks and alignment
 	nope, rope, rank, topK     int64 // of latents
@@ -80,11 +79,8 @@ var prefixTypes = map[string]bool{"bagel": true, "gemma3": true, "molmo2": true,
 // newView derives a model's view.
 func newView(m *model.Model) *view {
 	c, top := m.Config, m.Config.Top()
-	v := &view{model: m, traits: traitsOf(m), kind: m.ModelType, causal: true,
+	v := &view{model: m, traits: traitsOf(m), kind: m.ModelType,
 		queries: int64(m.QueryHeads), kv: int64(m.KVHeads), head: int64(m.HeadDim), experts: int64(m.Experts)}
-	if causal, ok := c.Bool("is_causal"); ok {
-		v.causal = causal
-	}
 	v.nope, _ = c.Int("qk_nope_head_dim")
 	v.rope, _ = c.Int("qk_rope_head_dim")
 	v.rank, _ = c.Int("kv_lora_rank")
@@ -128,7 +124,7 @@ func (v *view) absorbs(c *model.Config) bool {
 	if v.transformers {
 		return v.rank > 0
 	}
-	if !v.causal || !latentTypes[v.model.TextType] {
+	if v.bidirectional || !latentTypes[v.model.TextType] {
 		return false
 	}
 	if compressed(c) {
