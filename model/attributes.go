@@ -7,7 +7,8 @@ import (
 )
 
 // attributes are a file's fields as its class holds them once constructed: the file's
-// values, the class's defaults, and what the constructor computes from both.
+// values, the class's defaults, and what the constructor computes from both. Constructed,
+// they are never written again and may be read from several goroutines.
 type attributes struct {
 	file  *checkpoint.Object
 	class *class
@@ -18,8 +19,9 @@ type attributes struct {
 	given  map[string]checkpoint.Value // keys that the constructor adds to the file's
 	taken  map[string]bool             // keys of the file that the constructor consumed
 	joined bool                        // the file's other keys have become attributes
-	nested map[string]*attributes
+	nested map[string]*attributes      // nested configs; nil where there is none
 	depth  int
+	frozen bool // construction is over
 
 	err *problem.Error // of the first formula that has no value, as the constructor would raise
 }
@@ -44,7 +46,22 @@ func constructAt(file *checkpoint.Object, class *class, kind string, depth int) 
 	if !a.joined {
 		a.join()
 	}
+	a.freeze()
 	return a
+}
+
+// freeze computes what is otherwise computed when it is first read.
+func (a *attributes) freeze() {
+	for name := range a.class.subConfigs {
+		a.sub(name)
+	}
+	for name, f := range a.class.property {
+		if v, ok, err := f.Eval(a); ok && err == nil {
+			put(&a.set, name, v)
+			put(&a.from, name, f.String())
+		}
+	}
+	a.frozen = true
 }
 
 // apply evaluates one formula and sets its target.
@@ -120,7 +137,7 @@ func (a *attributes) lookup(name string) (v checkpoint.Value, from string, ok bo
 	if v, ok = a.set[name]; ok {
 		return v, a.from[name], true
 	}
-	if p, isProperty := a.class.property[name]; isProperty && a.depth < maxNesting {
+	if p, isProperty := a.class.property[name]; isProperty && !a.frozen && a.depth < maxNesting {
 		a.depth++
 		v, ok, err := p.Eval(a)
 		a.depth--
@@ -238,9 +255,12 @@ func (a *attributes) sub(name string) *attributes {
 	if sub, ok := a.nested[name]; ok {
 		return sub
 	}
+	if a.frozen {
+		return nil
+	}
 	kind, known := a.class.subConfigs[name]
 	v, _, ok := a.lookup(name)
-	if !known || !ok && a.class.optional[name] || a.depth >= maxNesting {
+	if absent := !ok || v.Kind() == checkpoint.Null; !known || absent && a.class.optional[name] || a.depth >= maxNesting {
 		return nil
 	}
 	file := v.Dict()

@@ -100,7 +100,7 @@ type run struct {
 // Limits on what a formula may make of an untrusted file.
 const (
 	maxElements = 1 << 16 // of one list
-	maxSteps    = 1 << 22 // nodes visited by one formula
+	maxSteps    = 1 << 20 // names read and elements made or compared by one formula
 )
 
 type result struct {

@@ -71,14 +71,14 @@ func init() {
 		"len":       {1, 1, length},
 		"range":     {1, 3, numbers},
 		"list":      {1, 1, func(r *run, a []node) result { return list(r, elements(r, a[0](r).v)) }},
-		"set":       {1, 1, func(r *run, a []node) result { return list(r, distinct(elements(r, a[0](r).v))) }},
+		"set":       {1, 1, func(r *run, a []node) result { return list(r, distinct(r, elements(r, a[0](r).v))) }},
 		"sorted":    {1, 1, sorted},
 		"reversed":  {1, 1, reversed},
 		"enumerate": {1, 1, func(r *run, a []node) result { return pairs(r, nil, elements(r, a[0](r).v)) }},
 		"position": {2, 2, func(r *run, a []node) result {
-			want := a[1](r).v
-			for i, v := range elements(r, a[0](r).v) {
-				if equal(v, want) {
+			items, want := elements(r, a[0](r).v), a[1](r).v
+			for i, v := range items {
+				if r.equal(v, want) {
 					return integer(int64(i))
 				}
 			}
@@ -233,14 +233,11 @@ func numbers(r *run, args []node) result {
 	return list(r, out)
 }
 
-func distinct(items []checkpoint.Value) []checkpoint.Value {
+func distinct(r *run, items []checkpoint.Value) []checkpoint.Value {
 	var out []checkpoint.Value
 	for _, v := range items {
-		if !slices.ContainsFunc(out, func(w checkpoint.Value) bool { return equal(v, w) }) {
+		if !slices.ContainsFunc(out, func(w checkpoint.Value) bool { return r.equal(v, w) }) {
 			out = append(out, v)
-		}
-		if len(out) > 1024 {
-			break // sets of layer indices; more is no model
 		}
 	}
 	return out

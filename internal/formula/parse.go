@@ -144,9 +144,9 @@ func (p *parser) comparison() node {
 	var op func(*run, checkpoint.Value, checkpoint.Value) result
 	switch {
 	case p.take("!="), p.wordThen("is", "not"):
-		op = func(_ *run, a, b checkpoint.Value) result { return boolean(!equal(a, b)) }
+		op = func(r *run, a, b checkpoint.Value) result { return boolean(!r.equal(a, b)) }
 	case p.take("=="), p.word("is"):
-		op = func(_ *run, a, b checkpoint.Value) result { return boolean(equal(a, b)) }
+		op = func(r *run, a, b checkpoint.Value) result { return boolean(r.equal(a, b)) }
 	case p.take("<="):
 		op = func(r *run, a, b checkpoint.Value) result { return boolean(compare(r, a, b) <= 0) }
 	case p.take(">="):

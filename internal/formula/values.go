@@ -26,6 +26,9 @@ func list(r *run, out []checkpoint.Value) result {
 	if len(out) > maxElements {
 		return r.fail("list of more than %d elements", maxElements)
 	}
+	if r.steps += len(out); !r.step() {
+		return null
+	}
 	return result{v: checkpoint.NewList(out...)}
 }
 
@@ -202,7 +205,10 @@ func power(r *run, a, b checkpoint.Value) result {
 }
 
 // equal is Python's ==: numbers by value, containers by their elements.
-func equal(a, b checkpoint.Value) bool {
+func (r *run) equal(a, b checkpoint.Value) bool {
+	if !r.step() {
+		return false
+	}
 	if x, ok := number(a); ok {
 		y, ok := number(b)
 		return ok && x == y
@@ -221,7 +227,7 @@ func equal(a, b checkpoint.Value) bool {
 			return false
 		}
 		for i := range x {
-			if !equal(x[i], y[i]) {
+			if !r.equal(x[i], y[i]) {
 				return false
 			}
 		}
@@ -232,7 +238,7 @@ func equal(a, b checkpoint.Value) bool {
 		}
 		for _, k := range x.Keys() {
 			v, _ := x.Get(k)
-			if w, ok := y.Get(k); !ok || !equal(v, w) {
+			if w, ok := y.Get(k); !ok || !r.equal(v, w) {
 				return false
 			}
 		}
@@ -259,7 +265,7 @@ func contains(r *run, in, v checkpoint.Value) bool {
 	switch in.Kind() {
 	case checkpoint.List:
 		for _, e := range in.List() {
-			if equal(e, v) {
+			if r.equal(e, v) {
 				return true
 			}
 		}
