@@ -7,7 +7,7 @@ var graniteHybrid = family{
 	architectures: []string{"GraniteMoeHybridForCausalLM", "GraniteMoeHybridModel"},
 	types:         []string{"granitemoehybrid"},
 	resolve: func(r *reader) *Model {
-		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
+		layers, hidden, h := r.layers(), r.size("hidden_size"), r.quotientHeads()
 		m := r.mambaMixer(r.times("mamba_expand", r.size("mamba_expand"), hidden), mamba2Fields{
 			inner: "mamba_expand", heads: "mamba_n_heads", groups: "mamba_n_groups"})
 		m.gatedNorm = true
@@ -15,8 +15,6 @@ var graniteHybrid = family{
 		if r.err != nil || !r.valid(m.State, "mamba_n_heads") {
 			return r.model()
 		}
-		h.key = hidden / h.query
-		h.value = h.key
 		e := r.experts("block_sparse_moe", "num_local_experts", "intermediate_size")
 		shared := r.opt("shared_intermediate_size", 0)
 		forms := map[string]*form{

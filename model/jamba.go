@@ -13,7 +13,7 @@ var jamba = family{
 	architectures: []string{"JambaForCausalLM", "JambaModel", "JambaForSequenceClassification"},
 	types:         []string{"jamba"},
 	resolve: func(r *reader) *Model {
-		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
+		layers, hidden, h := r.layers(), r.size("hidden_size"), r.quotientHeads()
 		m := mamba1{
 			State: State{Mixer: Mamba1, Inner: r.times("mamba_expand", r.size("mamba_expand"), hidden),
 				StateSize: r.size("mamba_d_state"), Kernel: r.kernel("mamba_d_conv")},
@@ -26,8 +26,6 @@ var jamba = family{
 		if !r.valid(m.State, "mamba_expand") {
 			return r.model()
 		}
-		h.key = hidden / h.query
-		h.value = h.key
 		d := decoder{
 			gated: true, everyStage: true, untied: true,
 			heads:   h,

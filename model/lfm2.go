@@ -38,14 +38,12 @@ var lfm2MoE = family{
 
 // lfm2 reads what the dense and the sparse model share; width is the convolution's.
 func (r *reader) lfm2(width int) decoder {
-	layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
+	layers, hidden, h := r.layers(), r.size("hidden_size"), r.quotientHeads()
 	conv := shortConv{State: State{Mixer: ShortConv, Inner: max(width, 1), Kernel: r.kernel("conv_L_cache")},
 		biased: r.flag("conv_bias", false)}
 	if r.err != nil || !r.valid(conv.State, "conv_L_cache") {
 		return decoder{}
 	}
-	h.key = hidden / h.query
-	h.value = h.key
 	attention := append(attentionParams("self_attn", h, hidden, false, false),
 		norm("self_attn.q_layernorm", h.key), norm("self_attn.k_layernorm", h.key))
 	return decoder{

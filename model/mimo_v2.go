@@ -14,10 +14,10 @@ var mimoV2 = family{
 	types: []string{"mimo_v2_flash", "mimo_v2", "mimo_v2_omni"},
 	resolve: func(r *reader) *Model {
 		layers, hidden, full := r.layers(), r.size("hidden_size"), r.heads()
-		full.value = r.opt("v_head_dim", full.key)
-		window := heads{query: r.opt("swa_num_attention_heads", full.query), kv: r.opt("swa_num_key_value_heads", full.kv),
-			key: r.opt("swa_head_dim", full.key)}
-		window.value = r.opt("swa_v_head_dim", window.key)
+		full.value = r.sizeOr("v_head_dim", full.key)
+		window := heads{query: r.sizeOr("swa_num_attention_heads", full.query), kv: r.sizeOr("swa_num_key_value_heads", full.kv),
+			key: r.sizeOr("swa_head_dim", full.key)}
+		window.value = r.sizeOr("swa_v_head_dim", window.key)
 		e := r.experts("mlp", "n_routed_experts", "moe_intermediate_size")
 		e.scoreBias, e.routerDType = "mlp.gate.e_score_correction_bias", dtype.Float32
 		if name, ok := r.Text("moe_router_dtype"); ok {
@@ -57,10 +57,7 @@ func (r *reader) mimoWindow() int {
 
 // mimoHeads checks the head counts of sliding layers.
 func (r *reader) mimoHeads(h heads) bool {
-	switch {
-	case min(h.query, h.kv, h.key, h.value) < 1:
-		r.fail(problem.BadValue, "swa_num_attention_heads", "heads and head dims of sliding layers must be positive")
-	case h.query%h.kv != 0:
+	if h.query%h.kv != 0 {
 		r.fail(problem.NotDivisible, "swa_num_attention_heads", "not a multiple of %d KV heads", h.kv)
 	}
 	return r.err == nil

@@ -87,6 +87,27 @@ func formPerKind[K comparable](kinds []K, build func(K) *form) func(layer int) *
 	}
 }
 
+// quotientHeads are the heads of a class that computes their width itself, whatever
+// head_dim says.
+func (r *reader) quotientHeads() heads {
+	h, hidden := r.heads(), r.size("hidden_size")
+	if hidden < h.query {
+		r.fail(problem.BadValue, "hidden_size", "less than num_attention_heads = %d", h.query)
+		return h
+	}
+	h.key = hidden / h.query
+	h.value = h.key
+	return h
+}
+
+// sizeOr reads a positive integer, or def when it is absent or null.
+func (r *reader) sizeOr(key string, def int) int {
+	if n, ok := r.whole(key, 1); ok {
+		return n
+	}
+	return def
+}
+
 // perLayer is key as a class gives it for one layer in per_layer_config, or def.
 func (r *reader) perLayer(layer int, key string, def int) int {
 	overrides, _ := r.Object("per_layer_config").Get(strconv.Itoa(layer))

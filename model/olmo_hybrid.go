@@ -9,13 +9,11 @@ var olmoHybrid = family{
 	architectures: []string{"OlmoHybridForCausalLM", "OlmoHybridModel"},
 	types:         []string{"olmo_hybrid"},
 	resolve: func(r *reader) *Model {
-		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
+		layers, hidden, h := r.layers(), r.size("hidden_size"), r.quotientHeads()
 		d := r.deltaNet(olmoProjections)
 		if r.err != nil || !r.valid(d.State, "linear_num_value_heads") {
 			return r.model()
 		}
-		h.key = hidden / h.query
-		h.value = h.key
 		delta := append(d.params("linear_attn", hidden), norm("input_layernorm", hidden), norm("post_attention_layernorm", hidden))
 		for i := range delta {
 			if delta[i].DType == dtype.Float32 { // A_log is in the model's dtype here

@@ -21,7 +21,7 @@ var step3p5 = family{
 		for i, window := range r.windows(layers) {
 			kinds[i] = lagunaKind{query: h.query, window: window}
 			if window > 0 {
-				kinds[i].query = r.opt("num_sliding_attention_heads", h.query)
+				kinds[i].query = r.sizeOr("num_sliding_attention_heads", h.query)
 			}
 		}
 		build := func(k lagunaKind) *form {
@@ -41,7 +41,7 @@ var step3p5 = family{
 		if d.nextN > 0 {
 			next := lagunaKind{query: h.query}
 			if r.stepNext("mtp_layer_types") == "sliding_attention" {
-				next = lagunaKind{query: r.opt("num_sliding_attention_heads", h.query), window: r.opt("sliding_window", 0)}
+				next = lagunaKind{query: r.sizeOr("num_sliding_attention_heads", h.query), window: r.opt("sliding_window", 0)}
 			}
 			d.nextForm, d.nextDense = build(next), r.stepNext("mtp_mlp_layer_types") != "sparse"
 			d.nextJoin = append(deepSeekJoin(hidden), Param{Name: "shared_head.head.weight", Part: Other,
