@@ -58,22 +58,13 @@ type windowRule struct {
 	fixed int64
 }
 
-// lookupArch finds an architecture's line by binary search in the text, so that nothing
-// is decoded that is not asked for.
+// lookupArch finds an architecture's line.
 func lookupArch(name string) (archEntry, bool) {
-	lo := sort.Search(len(archTable), func(i int) bool {
-		line := lineAt(i)
-		key, _, _ := strings.Cut(line, "\t")
-		return key >= name
-	})
-	if lo >= len(archTable) {
+	line, ok := tableLine(archTable, name)
+	if !ok {
 		return archEntry{}, false
 	}
-	key, rest, _ := strings.Cut(lineAt(lo), "\t")
-	if key != name || name == "" {
-		return archEntry{}, false
-	}
-	flags, rule, _ := strings.Cut(rest, "\t")
+	flags, rule, _ := strings.Cut(line, "\t")
 	entry := archEntry{window: parseWindow(rule)}
 	for flags != "" {
 		var flag string
@@ -83,10 +74,27 @@ func lookupArch(name string) (archEntry, bool) {
 	return entry, true
 }
 
+// tableLine finds the line of a sorted table that begins with key and a tab, by binary
+// search in the text, so that nothing is decoded that is not asked for.
+func tableLine(table, key string) (rest string, ok bool) {
+	at := sort.Search(len(table), func(i int) bool {
+		first, _, _ := strings.Cut(lineAt(table, i), "\t")
+		return first >= key
+	})
+	if at >= len(table) {
+		return "", false
+	}
+	first, rest, _ := strings.Cut(lineAt(table, at), "\t")
+	if first != key || key == "" {
+		return "", false
+	}
+	return rest, true
+}
+
 // lineAt is the table's line that byte i is in.
-func lineAt(i int) string {
-	start := strings.LastIndexByte(archTable[:i], '\n') + 1
-	line, _, _ := strings.Cut(archTable[start:], "\n")
+func lineAt(table string, i int) string {
+	start := strings.LastIndexByte(table[:i], '\n') + 1
+	line, _, _ := strings.Cut(table[start:], "\n")
 	return line
 }
 

@@ -119,7 +119,12 @@ func (f *flags) archRules() *problem.Error {
 	case "MiniMaxM3SparseForCausalLM", "MiniMaxM3SparseForConditionalGeneration":
 		f.minimaxM3(unset)
 	case "KimiK3ForConditionalGeneration":
-		if sm100 && unset {
+		switch {
+		case f.lay.DCP > 1 && (unset || f.backend == "cutedsl_mla"):
+			f.prefill, f.decode = "trtllm_mla", "cutedsl_mla"
+		case f.lay.DCP > 1:
+			return problem.New(problem.Unsupported, "attention_backend", f.backend, "Kimi-K3 decodes over context-parallel ranks on cutedsl_mla").By(name)
+		case sm100 && unset:
 			f.prefill, f.decode = "trtllm_mla", "trtllm_mla"
 		}
 	case "DeepseekV4ForCausalLM":
@@ -362,19 +367,25 @@ func (f *flags) attentionBackend() *problem.Error {
 	return f.packedDTypes()
 }
 
-// latentDTypes are what trtllm_mla reads.
+// latentDTypes are what the kernels of latents on Blackwell read.
 func (f *flags) latentDTypes() *problem.Error {
-	if f.backend != "trtllm_mla" && f.decode != "trtllm_mla" {
+	kernel := ""
+	switch {
+	case f.uses("cutedsl_mla"):
+		kernel = "cutedsl_mla"
+	case f.backend == "trtllm_mla" || f.decode == "trtllm_mla":
+		kernel = "trtllm_mla"
+	default:
 		return nil
 	}
-	if !f.dev.blackwell() {
-		return problem.New(problem.Unsupported, "attention_backend", "trtllm_mla", "runs on Blackwell only").By(name)
+	if !f.dev.blackwell() || kernel == "cutedsl_mla" && !f.dev.sm100() {
+		return problem.New(problem.Unsupported, "attention_backend", kernel, "runs on Blackwell only").By(name)
 	}
 	switch f.kvDType {
 	case "fp8_e4m3", "bf16", "auto":
 		return nil
 	}
-	return problem.New(problem.Unsupported, "kv_cache_dtype", f.kvDType, "trtllm_mla reads fp8_e4m3 or bf16").
+	return problem.New(problem.Unsupported, "kv_cache_dtype", f.kvDType, "%s reads fp8_e4m3 or bf16", kernel).
 		WithHint("--kv-cache-dtype fp8_e4m3").By(name)
 }
 

@@ -216,17 +216,26 @@ func (f *flags) cut(s *setup) {
 	pp := int64(f.lay.PP)
 	s.stages = s.one[:0]
 	for rank := range pp {
-		start, end := int64(0), max(f.layers, f.attnLayers)
-		if f.entry.has(ranged | backend) {
-			base, extra := f.layers/pp, f.layers%pp
-			start = rank*base + max(0, rank-(pp-extra))
-			end = start + base
-			if rank >= pp-extra {
-				end++
-			}
+		start, end := f.share(rank, pp)
+		if s.state != nil { // priced by equal shares even where each stage keeps all
+			s.state.most = max(s.state.most, f.states.count(f.states.recurrent, start, end))
+		}
+		if !f.entry.has(ranged | backend) {
+			start, end = 0, max(f.layers, f.attnLayers)
 		}
 		s.stages = append(s.stages, f.stage(s, start, end))
 	}
+}
+
+// share is the layers [start, end) of a stage.
+func (f *flags) share(rank, stages int64) (start, end int64) {
+	base, extra := f.layers/stages, f.layers%stages
+	start = rank*base + max(0, rank-(stages-extra))
+	end = start + base
+	if rank >= stages-extra {
+		end++
+	}
+	return start, end
 }
 
 // stage counts the layers [start, end) by what they keep.

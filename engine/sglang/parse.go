@@ -11,15 +11,19 @@ import (
 // the one the file names (utils/hf_transformers/config.py, HfModelConfigParser.parse).
 func (r *reading) identity() *problem.Error {
 	top := r.config.top
-	if mistralFormat(r.name) {
-		return problem.New(problem.Unsupported, "model", r.name, "read from params.json because of its name, not from config.json").By(name)
+	if mistralFormat(r.name) && top.Params() == nil {
+		return problem.New(problem.Unsupported, "model", r.name, "taken for a checkpoint in Mistral's format by its name, and there is no params.json").By(name)
 	}
 	auto, _ := top.Object("auto_map").Get("AutoModel")
 	switch class, _ := auto.Text(); {
 	case class == "modeling_deepseekocr.DeepseekOCRForCausalLM", class == "modeling_deepseekocr2.DeepseekOCR2ForCausalLM":
 		r.arch = "DeepseekOCRForCausalLM"
-	case r.kind == "deepseek_vl_v2":
+	case r.kind == "deepseek_vl_v2": // this and the next by the engine's own classes
 		r.arch = "DeepseekVL2ForCausalLM"
+	case r.kind == "dots_vlm":
+		r.arch = "DotsVLMForCausalLM"
+	case r.kind == "olmo3" && r.arch == "Olmo3ForCausalLM":
+		r.arch = "Olmo2ForCausalLM"
 	case r.kind == "multi_modality":
 		r.arch = "MultiModalityCausalLM"
 	case r.arch == "LongcatCausalLM", r.arch == "LongcatFlashNgramForCausalLM", r.kind == "longcat_flash":
@@ -27,10 +31,30 @@ func (r *reading) identity() *problem.Error {
 	case r.kind == "" && r.arch == "" && top.Has("d_model") && top.Has("ssm_cfg"):
 		r.arch, r.rawMamba = "MambaForCausalLM", true
 	}
+	if r.kind == "internvl_chat" {
+		if refusal := internVL(top.Object("llm_config")); refusal != nil {
+			return refusal
+		}
+	}
 	if r.arch == "" {
 		return problem.New(problem.MissingField, "architectures", nil, "missing, and the engine does not start without it").By(name)
 	}
 	return nil
+}
+
+// internVL refuses text models that the engine's class of InternVL does not read
+// (configs/internvl.py).
+func internVL(llm *checkpoint.Object) *problem.Error {
+	archs, _ := llm.Get("architectures")
+	if len(archs.List()) == 0 {
+		return nil
+	}
+	switch arch, _ := archs.List()[0].Text(); arch {
+	case "LlamaForCausalLM", "InternLM2ForCausalLM", "Qwen2ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3ForCausalLM", "GptOssForCausalLM":
+		return nil
+	default:
+		return problem.New(problem.Unsupported, "llm_config.architectures", arch, "not a text model that the engine's InternVL class reads").By(name)
+	}
 }
 
 // mistralFormat: the engine takes these for checkpoints in Mistral's own format, by path

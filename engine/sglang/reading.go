@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"headcount/attn"
+	"headcount/checkpoint"
 	"headcount/dtype"
 	"headcount/model"
 	"headcount/problem"
@@ -85,8 +86,38 @@ const (
 // fields reads a config as the engine does: the text config, and the outer level with the
 // text config's keys where it has none of its own. It keeps the first field of no use.
 type fields struct {
-	text, top *model.Config
+	text, top level
 	err       *problem.Error
+}
+
+// A level is one level of a config with the engine's own class of it.
+type level struct {
+	*model.Config
+	class ownClass
+	known bool // the engine reads its model_type
+}
+
+func levelOf(c *model.Config, modelType string) level {
+	l := level{Config: c}
+	l.class, l.known = lookupClass(modelType)
+	return l
+}
+
+// value is what the engine's class holds at key; null is no value.
+func (l level) value(key string) (checkpoint.Value, bool) {
+	if v, ok := l.Value(key); ok {
+		return v, ok
+	}
+	if other, ok := l.class.names[key]; ok {
+		if v, given := l.Raw().Get(other); given {
+			return v, v.Kind() != checkpoint.Null
+		}
+	}
+	n, ok := l.class.defaults[key]
+	if _, given := l.Raw().Get(key); given { // as null
+		ok = false
+	}
+	return checkpoint.NewInt(n), ok
 }
 
 // maxSize bounds what a field may claim; products are checked besides.
@@ -103,8 +134,8 @@ func (f *fields) outer(key string) (int64, bool) {
 	return f.sized(f.text, key)
 }
 
-func (f *fields) sized(c *model.Config, key string) (int64, bool) {
-	v, ok := c.Value(key)
+func (f *fields) sized(c level, key string) (int64, bool) {
+	v, ok := c.value(key)
 	if !ok {
 		return 0, false
 	}
@@ -140,15 +171,24 @@ func (f *fields) fail(code problem.Code, key string, value any, format string, a
 // read takes what the engine takes from m.
 func read(m *model.Model) (*reading, *problem.Error) {
 	r := &reading{name: m.Name, arch: m.Architecture, kind: m.ModelType, nextN: -1}
-	r.config = fields{text: m.Config, top: m.Config.Top()}
 	r.path, _ = m.Config.Nested()
+	r.config.top = levelOf(m.Config.Top(), r.kind)
+	r.config.text = r.config.top
 	switch r.path {
-	case "", "thinker_config.text_config", "llm_config", "language_config", "text_config":
+	case "thinker_config.text_config", "llm_config", "language_config", "text_config":
+		r.config.text = levelOf(m.Config, m.Config.ModelType())
+	case "":
+		if m.Config.Raw() != m.Config.Top().Raw() { // under another name in the file
+			r.path, r.config.text = "text_config", levelOf(m.Config, m.Config.ModelType())
+		}
 	default: // nested for other readers; this engine reads the outer level
-		r.config.text, r.path = r.config.top, ""
+		r.path = ""
 	}
 	if keepsOuter(r.arch) {
 		r.config.text, r.path = r.config.top, ""
+	}
+	if refusal := r.readable(); refusal != nil {
+		return nil, refusal
 	}
 	if refusal := r.identity(); refusal != nil {
 		return nil, refusal
@@ -164,8 +204,13 @@ func read(m *model.Model) (*reading, *problem.Error) {
 	r.stateModel()
 	r.sparseModels()
 	r.quantization()
+	if r.isV4() { // read by a class of DeepSeek-V3's fields, which are typed
+		if v, given := r.config.text.Raw().Get("kv_lora_rank"); given && v.Kind() == checkpoint.Null {
+			r.config.fail(problem.BadValue, "kv_lora_rank", nil, "null, and the engine's class wants a whole number")
+		}
+	}
 	if r.config.err != nil {
-		return nil, r.config.err
+		return nil, r.config.err.By(name)
 	}
 	return r, nil
 }
@@ -229,6 +274,9 @@ func (r *reading) ropeFactor() float64 {
 		return 1
 	}
 	if v, ok := rope.Get("factor"); ok {
+		if v.Kind() == checkpoint.Null {
+			r.config.fail(problem.BadValue, "rope_scaling.factor", nil, "null, and the engine multiplies by it")
+		}
 		if x, isNumber := v.Float(); isNumber && !math.IsNaN(x) {
 			return x
 		}
@@ -249,7 +297,7 @@ func (r *reading) configDType() dtype.Type {
 	if keepsOuter(r.arch) {
 		return dtype.Float16
 	}
-	levels := []*model.Config{r.config.text, r.config.top}
+	levels := []*model.Config{r.config.text.Config, r.config.top.Config}
 	if r.path == "thinker_config.text_config" {
 		if thinker, ok := r.config.top.Sub("thinker_config"); ok {
 			levels[0] = thinker
@@ -292,16 +340,25 @@ func (r *reading) vision() bool {
 		m.vision, m.visionLayers, m.visionHidden = true, 26, 1152
 		return true
 	}
-	sub, constructed := r.config.top.Sub("vision_config")
-	m.vision = constructed || r.config.top.Object("vision_config") != nil
-	if !constructed {
-		return m.vision
+	top := r.config.top
+	file := top.Object("vision_config")
+	sub, constructed := top.Sub("vision_config")
+	m.vision = constructed || file != nil || top.class.vision != nil
+	for i, field := range []struct {
+		key  string
+		size *int64
+	}{{"num_hidden_layers", &m.visionLayers}, {"hidden_size", &m.visionHidden}} {
+		given, inFile := file.Get(field.key)
+		switch own := top.class.vision; {
+		case own != nil && inFile:
+			*field.size = intIn(given)
+		case own != nil && own[i] >= 0:
+			*field.size = own[i]
+		case own == nil && constructed:
+			if n, ok := r.config.sized(level{Config: sub}, field.key); ok {
+				*field.size = n
+			}
+		}
 	}
-	if n, ok := r.config.sized(sub, "num_hidden_layers"); ok {
-		m.visionLayers = n
-	}
-	if n, ok := r.config.sized(sub, "hidden_size"); ok {
-		m.visionHidden = n
-	}
-	return true
+	return m.vision
 }

@@ -126,6 +126,7 @@ type sparse struct {
 // state is what a hybrid or state-space model keeps per request.
 type state struct {
 	layers   int64   // of the whole model
+	most     int64   // of these, in the largest of equal shares over the stages
 	conv     int64   // bytes of one slot in one layer: the convolutions' windows
 	temporal int64   // and the recurrent state
 	channels int64   // bytes of one column of those windows

@@ -70,6 +70,7 @@ func (r *reading) shape() {
 	}
 	r.hidden = f.need("hidden_size")
 	r.layers = f.need("num_hidden_layers")
+	f.need("vocab_size")
 	if !r.pureState {
 		r.queryHeads = f.need("num_attention_heads")
 	}
@@ -84,7 +85,7 @@ func (r *reading) shape() {
 		}
 		r.keyDim = r.hidden / r.queryHeads
 	}
-	if r.valueDim, _ = f.size("v_head_dim"); r.valueDim == 0 {
+	if r.valueDim, _ = f.size("v_head_dim"); r.valueDim == 0 || r.isV4() {
 		r.valueDim = r.keyDim
 	}
 	w := &r.window
@@ -163,7 +164,7 @@ func (r *reading) totalKVHeads() int64 {
 	switch r.kind {
 	case "mpt", "dbrx":
 		if sub, ok := f.top.Sub("attn_config"); ok {
-			if n, given := f.sized(sub, "kv_n_heads"); given {
+			if n, given := f.sized(level{Config: sub}, "kv_n_heads"); given {
 				return n
 			}
 		}

@@ -53,11 +53,7 @@ func (s *setup) stageSlot() int64 {
 	if len(s.stages) <= 1 || t.layers == 0 {
 		return whole
 	}
-	most := int64(0)
-	for i := range s.stages {
-		most = max(most, s.stages[i].states)
-	}
-	return truncate(float64(whole) * (float64(most) / float64(t.layers)))
+	return truncate(float64(whole) * (float64(t.most) / float64(t.layers)))
 }
 
 func floorDivInt(a, b int64) int64 {

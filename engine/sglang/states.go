@@ -5,7 +5,6 @@ import (
 
 	"headcount/checkpoint"
 	"headcount/dtype"
-	"headcount/model"
 	"headcount/problem"
 )
 
@@ -112,7 +111,7 @@ var renamed = map[string]string{"mamba": "linear_attention", "attention": "full_
 
 // byType marks layers by a list of names. With no name for attention, what has no state
 // has attention.
-func (t *stateModel) byType(c *model.Config, key string, layers int64, state, attention string) {
+func (t *stateModel) byType(c level, key string, layers int64, state, attention string) {
 	t.every(layers, false, false)
 	list, _ := c.List(key)
 	for i := range min(len(list), len(t.recurrent)) {
@@ -384,7 +383,7 @@ func (t *stateModel) slot(tp int64) (s state, refusal *problem.Error) {
 // deltaAttention: Kimi delta attention, whose prefill is not captured
 // (model_config.py, uses_kda_attention).
 func (r *reading) deltaAttention() bool {
-	for _, c := range []*model.Config{r.config.text, r.config.top} {
+	for _, c := range []level{r.config.text, r.config.top} {
 		layers, _ := c.Object("linear_attn_config").Get("kda_layers")
 		if len(layers.List()) > 0 {
 			return true

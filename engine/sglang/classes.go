@@ -1,0 +1,82 @@
+package sglang
+
+import (
+	_ "embed"
+	"strconv"
+	"strings"
+
+	"headcount/problem"
+)
+
+// classTable has a line for every model_type that SGLang's AutoConfig reads, sorted, with
+// what the engine's own configuration class of it adds. tools/facts/sglang_classes.py
+// writes it and says what a line holds.
+//
+//go:embed classes.tsv
+var classTable string
+
+// An ownClass is what a configuration class of SGLang's adds to a file. Package model
+// presents Transformers' and vLLM's classes; this fills what is this engine's alone.
+type ownClass struct {
+	names    map[string]string // field → the file's name of it
+	defaults map[string]int64
+	vision   *[2]int64 // layers and width of the vision config it constructs; -1: no such field
+	byType   []string  // nested configs that are read by their own model_type
+}
+
+// lookupClass returns the class of a model_type; ok is false when the engine reads none.
+func lookupClass(modelType string) (c ownClass, ok bool) {
+	line, ok := tableLine(classTable, modelType)
+	for fact := range strings.FieldsSeq(line) {
+		if key, isSub := strings.CutPrefix(fact, "sub:"); isSub {
+			c.byType = append(c.byType, key)
+			continue
+		}
+		if key, name, isName := strings.Cut(fact, ">"); isName {
+			put(&c.names, key, name)
+			continue
+		}
+		key, value, _ := strings.Cut(fact, "=")
+		if key == "vision" {
+			layers, width, _ := strings.Cut(value, ",")
+			c.vision = &[2]int64{numberOr(layers, -1), numberOr(width, -1)}
+			continue
+		}
+		put(&c.defaults, key, numberOr(value, 0))
+	}
+	return c, ok
+}
+
+func put[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = v
+}
+
+func numberOr(s string, otherwise int64) int64 {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// readable refuses a file whose model_type, or that of a config nested in it, the engine
+// has no class for. A class in the checkpoint's own code is run with --trust-remote-code.
+func (r *reading) readable() *problem.Error {
+	top := r.config.top
+	if _, remote := top.Object("auto_map").Get("AutoConfig"); !remote && r.kind != "" && !top.known {
+		return problem.New(problem.UnknownArchitecture, "model_type", r.kind, "the engine's Transformers has no such model").By(name)
+	}
+	for _, key := range top.class.byType {
+		nested := top.Object(key)
+		kind := textAt(nested, "model_type")
+		if kind == "" {
+			continue
+		}
+		if _, known := lookupClass(kind); !known {
+			return problem.New(problem.UnknownArchitecture, key+".model_type", kind, "the engine's Transformers has no such model").By(name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Write engine/sglang/classes.tsv: the model_types that SGLang reads, and what its own
+configuration classes add to a file.
+
+    python tools/facts/sglang_classes.py engine/sglang/classes.tsv
+
+Run it with the Python that has SGLang installed. A line is a model_type, a tab, and facts
+separated by spaces:
+
+    key=7           the own class's default of a field that a size depends on
+    key>other       the file's name of a field
+    vision=27,1152  layers and width of the vision config that the own class constructs;
+                    "-" where it has no such field
+    sub:key         a nested config that is read by its own model_type
+"""
+
+import logging
+import sys
+import warnings
+
+warnings.filterwarnings("ignore")
+logging.disable(logging.CRITICAL)
+
+from sglang.srt.utils.hf_transformers.common import _CONFIG_REGISTRY  # noqa: E402
+from transformers import AutoConfig  # noqa: E402
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: E402
+
+FIELDS = """
+hidden_size num_hidden_layers num_attention_heads num_key_value_heads head_dim v_head_dim vocab_size
+kv_lora_rank qk_rope_head_dim qk_nope_head_dim swa_head_dim swa_v_head_dim swa_num_key_value_heads
+max_position_embeddings max_sequence_length seq_length max_seq_len model_max_length
+sliding_window sliding_window_size window_size attention_chunk_size is_hybrid_swa use_mla use_mla_nope
+n_head_kv num_kv_heads multi_query_group_num num_attention_groups multi_query num_nextn_predict_layers loop_num num_loops
+full_attention_interval linear_num_value_heads linear_value_head_dim linear_num_key_heads linear_key_head_dim
+linear_conv_kernel_dim linear_num_heads linear_head_dim layer_group_size short_conv_kernel_size num_linear_key_value_heads
+mamba_d_ssm mamba_n_heads mamba_n_groups mamba_d_state mamba_d_conv mamba_expand mamba_head_dim mamba_num_heads
+n_groups ssm_state_size conv_kernel conv_L_cache intermediate_size state_size expand num_heads
+lightning_nkv lightning_head_dim cca_time0 cca_time1 sconv_kernel_size
+index_topk index_head_dim index_topk_freq index_skip_topk_offset index_kpool
+""".split()
+
+
+def vision(cls, config):
+    """The facts of the vision config that cls constructs, if it does."""
+    try:
+        tower = cls(vision_config={"hidden_size": 7}).vision_config
+    except Exception:
+        tower = getattr(config, "vision_config", None)
+    if tower is None or isinstance(tower, dict):
+        return []
+    default = getattr(config, "vision_config", None)
+    sizes = [getattr(default, key, "-") for key in ("num_hidden_layers", "hidden_size")]
+    return ["vision=%s,%s" % tuple(sizes)]
+
+
+# Other values of what defaults are computed from: a default that moves with them is none.
+OTHER = {"num_attention_heads": 24, "hidden_size": 24 * 96, "num_hidden_layers": 12}
+
+
+def number(config, key):
+    value = getattr(config, key, None)
+    return int(value) if isinstance(value, (bool, int)) else None
+
+
+def defaults(cls, config):
+    """Fields that the class itself gives a value, whatever the file says."""
+    try:
+        moved = cls(**OTHER)
+    except Exception:
+        moved = config
+    for key in FIELDS:
+        value = number(config, key)
+        if value is not None and (key in OTHER or number(moved, key) == value):
+            yield "%s=%d" % (key, value)
+
+
+def facts(cls):
+    try:
+        config = cls()
+    except Exception:  # has no defaults at all
+        return []
+    names = sorted((cls.attribute_map or {}).items())
+    return ["%s>%s" % (key, other) for key, other in names if key in FIELDS] + list(defaults(cls, config)) + vision(cls, config)
+
+
+def nested(cls):
+    """Nested configs that cls does not construct when their model_type is not known."""
+    out = []
+    for key in sorted(getattr(cls, "sub_configs", None) or {}):
+        try:
+            cls(**{key: {"model_type": "not a model_type"}})
+        except KeyError:
+            out.append("sub:" + key)
+        except Exception:
+            pass
+    return out
+
+
+def main():
+    lines = {}
+    for kind in CONFIG_MAPPING.keys():
+        try:
+            cls = CONFIG_MAPPING[kind]
+        except Exception:  # its module does not import here
+            cls = None
+        lines[kind] = nested(cls) + (facts(_CONFIG_REGISTRY[kind]) if kind in _CONFIG_REGISTRY else [])
+    for kind, cls in _CONFIG_REGISTRY.items():
+        lines.setdefault(kind, facts(cls))
+    with open(sys.argv[1], "w") as out:
+        for kind in sorted(lines):
+            print(kind, " ".join(lines[kind]), sep="\t", file=out)
+
+
+main()
