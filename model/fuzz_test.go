@@ -1,0 +1,56 @@
+package model_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"headcount/checkpoint"
+	"headcount/internal/shared"
+	"headcount/model"
+)
+
+// FuzzResolve wants an answer or an error of any config, the same one each time. Its seeds
+// are the table's configs and, where the corpus is at hand, the real ones.
+func FuzzResolve(f *testing.F) {
+	f.Add([]byte(llama70B))
+	f.Add([]byte(`{"model_type": "gpt2"}`))
+	f.Add([]byte(`{"model_type": "falcon", "num_attention_heads": 71, "num_kv_heads": null}`))
+	f.Add([]byte(`{"model_type": "nemotron-nas", "block_configs": [{"attention": {"n_heads_in_group": 8}, "ffn": {"ffn_mult": 1e300}}]}`))
+	f.Add([]byte(`{"model_type": "llava", "text_config": {"model_type": "qwen2", "layer_types": ["sliding_attention"]}}`))
+	f.Add([]byte(`{"model_type": "hrm_text", "num_layers_per_stack": 9223372036854775807}`))
+	for _, tt := range append(windowCases, stateCases...) {
+		f.Add([]byte("{" + mixedCommon + tt.config + "}"))
+	}
+	files, _ := filepath.Glob(filepath.Join(shared.Root(), "..", "shared", "configs", "*.json"))
+	for _, name := range files {
+		if data, err := os.ReadFile(name); err == nil && len(data) < 16<<10 {
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: data})
+		if err != nil {
+			return
+		}
+		m, err := model.Resolve(src)
+		again, err2 := model.Resolve(src)
+		if (err == nil) != (err2 == nil) || err != nil && err.Error() != err2.Error() {
+			t.Fatalf("%v, then %v", err, err2)
+		}
+		if err != nil {
+			return
+		}
+		if !reflect.DeepEqual(m.Layers, again.Layers) || !reflect.DeepEqual(m.Outer, again.Outer) {
+			t.Fatal("resolved twice, two models")
+		}
+		for i, l := range m.Layers {
+			for _, c := range l.Caches {
+				if g := c.Attn; g.QueryHeads < 0 || g.KVHeads < 0 || g.KeyDim < 0 || g.ValueDim < 0 || c.Window < 0 {
+					t.Fatalf("layer %d: %+v", i, c)
+				}
+			}
+		}
+	})
+}
