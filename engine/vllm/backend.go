@@ -135,7 +135,7 @@ func (d device) noneValid(w *want) *problem.Error {
 	case w.dcp > 1:
 		without.dcp = 1
 		if _, err := d.choose(&without); err == nil {
-			return problem.New(problem.IllegalLayout, "decode_context_parallel_size", w.dcp, "No valid attention backend found: none that takes this model splits the context").
+			return problem.New(problem.Unsupported, "decode_context_parallel_size", w.dcp, "No valid attention backend found: none that takes this model splits the context").
 				WithHint("decode_context_parallel_size 1")
 		}
 	case w.cache != "auto":

@@ -51,7 +51,7 @@ func (s *setup) checkLayout() *problem.Error {
 			WithHint("enable_expert_parallel false")
 	}
 	if l.PP > 1 && !v.pipelines {
-		return problem.New(problem.Unsupported, "pipeline_parallel_size", l.PP, "Pipeline parallelism is not supported for this model.").
+		return problem.New(problem.IllegalLayout, "pipeline_parallel_size", l.PP, "Pipeline parallelism is not supported for this model.").
 			WithHint("pipeline_parallel_size 1")
 	}
 	if dcp == 1 || v.mla {

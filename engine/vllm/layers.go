@@ -140,7 +140,7 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 	}
 	lc.by = by
 	if by == flashMLASparse && w.dcp > 1 && !quantised(w.cache) {
-		return problem.New(problem.IllegalLayout, "decode_context_parallel_size", w.dcp,
+		return problem.New(problem.Unsupported, "decode_context_parallel_size", w.dcp,
 			"DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache; the bf16 sparse path is not supported under DCP.").
 			WithHint("kv_cache_dtype fp8, or decode_context_parallel_size 1")
 	}

@@ -66,8 +66,7 @@ func (g *growth) bytes() int64 { return g.bytes1024 / 1024 }
 func row(s *spec) engine.Run {
 	r := engine.Run{Kind: kindOf(s), KVHeads: int(s.KVHeads), KeyDim: int(s.KeyDim), ValueDim: int(s.ValueDim),
 		DType: s.DType, BlockSize: int(s.BlockSize), PageSize: s.page(), PageUnpadded: s.unpadded()}
-	if s.Class.sliding() {
-		w := int(s.Window)
+	if w := int(s.Window + s.Chunk); w > 0 {
 		r.Window = &w
 	}
 	if s.Class != mambaState {
@@ -124,6 +123,9 @@ func (p *plan) fillPool() *problem.Error {
 	if len(p.groups) == 0 {
 		p.blocks = 1
 		kv.NumBlocks = &p.blocks
+		for i := range p.result.Ranks {
+			p.result.Ranks[i].NumBlocks = &p.blocks
+		}
 		return p.checkBlock()
 	}
 	p.log()

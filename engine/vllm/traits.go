@@ -1,6 +1,8 @@
 package vllm
 
 import (
+	"slices"
+
 	"headcount/model"
 	"headcount/problem"
 )
@@ -143,27 +145,37 @@ func onlyAttention(top *model.Config) bool {
 	return ok
 }
 
+// bareConfigs are model types whose own config class, shipped with the checkpoint, adds
+// nothing that the engine reads: with --trust-remote-code they plan as config.json stands.
+var bareConfigs = []string{"internlm2", "molmo", "phi3_v"}
+
 // knownConfig refuses a config for whose model_type neither Transformers nor the engine has
-// a class. One that brings its own code is taken as with --trust-remote-code if the engine
-// has a model class for it.
+// a class. The code of one that brings its own is not run: what it makes of the config
+// cannot be told from the file.
 func knownConfig(m *model.Model) *problem.Error {
 	top := m.Config.Top()
+	_, code := top.Object("auto_map").Get("AutoConfig")
 	switch {
 	case m.ModelType == "":
 		return problem.New(problem.Unsupported, "model_type", nil, "Unrecognized model: config.json has no model_type").
 			WithHint("add the checkpoint's model_type")
-	case top.Known():
+	case top.Known(), code && slices.Contains(bareConfigs, m.ModelType):
 		return nil
-	}
-	if _, code := top.Value("auto_map"); code {
-		for _, arch := range architectures(m) {
-			if info, _ := lookupArch(arch); info.native() {
-				return nil
-			}
-		}
-		return problem.New(problem.Unsupported, "auto_map", nil, "contains custom code which must be executed to correctly load the model, and no model class of the engine's own").
-			WithHint("--trust-remote-code, at your own risk")
+	case code && !servedByName(m):
+		return problem.New(problem.Unsupported, "architectures", m.Architecture, "contains custom code which must be executed to correctly load the model, and no model class of the engine's own").
+			WithHint("--trust-remote-code runs it, if it follows Transformers' attention interface")
+	case code:
+		return problem.New(problem.Unsupported, "auto_map", nil, "contains custom code which must be executed to correctly load the model").
+			WithHint("--trust-remote-code runs it; what it adds to the config is not known here")
 	}
 	return problem.New(problem.Unsupported, "model_type", m.ModelType, "Transformers does not recognize this architecture").
 		WithHint("a model_type that Transformers 5.20 or vLLM %s knows", Version)
+}
+
+// servedByName tells whether the engine has a model class for an architecture of the config.
+func servedByName(m *model.Model) bool {
+	return slices.ContainsFunc(architectures(m), func(arch string) bool {
+		info, _ := lookupArch(arch)
+		return info.native()
+	})
 }
