@@ -52,6 +52,7 @@ func constructAt(file *checkpoint.Object, class *class, kind string, depth int) 
 
 // freeze computes what is otherwise computed when it is first read.
 func (a *attributes) freeze() {
+	a.nameRope()
 	for name := range a.class.subConfigs {
 		a.sub(name)
 	}

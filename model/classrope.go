@@ -14,6 +14,7 @@ type ropeRule struct {
 	none       bool             // left as the file has it, or as the constructor made it
 	layersOnly bool             // none: beside dicts of layer types nothing else is kept
 	keepPart   bool             // partial_rotary_factor stays an attribute of its own
+	noPart     bool             // and is not among the rotary parameters
 	layers     bool             // one dict for full, one for sliding attention, always
 	scaleBoth  bool             // layers: rope_scaling is for both, not for full attention alone
 	asLongrope bool             // "su" and "yarn" are old names of longrope
@@ -43,7 +44,7 @@ func newRopeRule(o *checkpoint.Object) ropeRule {
 	}
 	is := func(key string) bool { b, _ := value(key, checkpoint.Value{}).Bool(); return b }
 	r := ropeRule{
-		none: is("none"), layersOnly: is("layers_only"), keepPart: is("keep_partial"), layers: is("layers"), scaleBoth: is("scale_both"),
+		none: is("none"), layersOnly: is("layers_only"), keepPart: is("keep_partial"), noPart: is("no_partial"), layers: is("layers"), scaleBoth: is("scale_both"),
 		asLongrope: is("as_longrope"), asDefault: is("as_default"), kind: name("type", "default"),
 		theta:    value("theta", checkpoint.NewFloat(10000)),
 		thetaKey: name("theta_key", "rope_theta"), localKey: name("local_key", "rope_theta"),
@@ -87,7 +88,10 @@ func (a *attributes) joinRope() {
 	if rule.keepPart {
 		read = a.givenOr
 	}
-	partial := read(rule.partialKey, rule.partial)
+	var partial checkpoint.Value
+	if !rule.noPart {
+		partial = read(rule.partialKey, rule.partial)
+	}
 	dict := params.Dict()
 	nested := a.ropeLayers(dict)
 	if len(nested) == 0 {
@@ -133,24 +137,73 @@ func (a *attributes) givenOr(key string, missing checkpoint.Value) checkpoint.Va
 func (a *attributes) keepLayers() {
 	params, from, _ := a.lookup("rope_parameters")
 	dict := params.Dict()
+	out := checkpoint.NewObject()
+	for _, key := range dict.Keys() {
+		if slices.Contains(layerTypes, key) {
+			v, _ := dict.Get(key)
+			out.Set(key, v)
+		}
+	}
+	if out.Len() > 0 && out.Len() < dict.Len() {
+		a.storeRope(out, from)
+	}
+}
+
+// layerTypes are the names that Transformers allows in layer_types
+// (transformers/configuration_utils.py, ALLOWED_LAYER_TYPES).
+var layerTypes = []string{
+	"full_attention", "sliding_attention", "chunked_attention", "window_attention", "indexed_attention",
+	"compressed_sparse_attention", "heavily_compressed_attention", "minimax_m3_sparse", "conv", "moe", "hybrid",
+	"hybrid_sliding", "reference_sliding_attention", "linear_attention", "sparse", "dense",
+}
+
+// nameRope gives every set of rotary parameters a rope_type, as the base class's check does.
+func (a *attributes) nameRope() {
+	params, from, _ := a.lookup("rope_parameters")
+	dict := params.Dict()
+	if dict.Len() == 0 {
+		return
+	}
 	nested := a.ropeLayers(dict)
-	if len(nested) == 0 || len(nested) == dict.Len() {
+	if len(nested) == 0 {
+		if _, ok := dict.Get("rope_type"); !ok {
+			a.storeRope(named(dict), from)
+		}
 		return
 	}
 	out := checkpoint.NewObject()
-	for _, key := range nested {
+	for _, key := range dict.Keys() {
 		v, _ := dict.Get(key)
+		if slices.Contains(nested, key) && v.Kind() == checkpoint.Dict {
+			v = checkpoint.NewDict(named(v.Dict()))
+		}
 		out.Set(key, v)
 	}
 	a.storeRope(out, from)
 }
 
-// ropeLayers are the keys of dict that are layer types of this config.
+func named(dict *checkpoint.Object) *checkpoint.Object {
+	out := checkpoint.NewObject()
+	for _, key := range dict.Keys() {
+		v, _ := dict.Get(key)
+		out.Set(key, v)
+	}
+	kind := textOf(out, "type")
+	if kind == "" {
+		kind = "default"
+	}
+	setDefault(out, "rope_type", checkpoint.NewText(kind))
+	return out
+}
+
+// ropeLayers are the keys of dict that are layer types of this config, or DeepSeek-V4's two
+// kinds of attention.
 func (a *attributes) ropeLayers(dict *checkpoint.Object) []string {
 	types, _ := a.Get("layer_types")
 	var out []string
 	for _, key := range dict.Keys() {
-		if slices.ContainsFunc(types.List(), func(v checkpoint.Value) bool { s, _ := v.Text(); return s == key }) {
+		if key == "main" || key == "compress" ||
+			slices.ContainsFunc(types.List(), func(v checkpoint.Value) bool { s, _ := v.Text(); return s == key }) {
 			out = append(out, key)
 		}
 	}

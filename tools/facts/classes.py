@@ -22,7 +22,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 NOISE = {"return_dict", "output_hidden_states", "output_attentions", "id2label", "label2id", "problem_type", "num_labels",
          "transformers_version", "architectures", "dtype", "chunk_size_feed_forward", "use_cache", "torch_dtype", "name_or_path",
          "keys_to_ignore_at_inference", "is_composition", "has_no_defaults_at_init", "model_type", "attribute_map",
-         "sub_configs", "pretraining_tp", "layerdrop", "image_mean", "image_std", "gradient_checkpointing"}
+         "sub_configs", "pretraining_tp", "stage_names", "layerdrop", "image_mean", "image_std", "gradient_checkpointing"}
 NOISE_PARTS = ("token_id", "token_index", "dropout", "initializer", "_eps", "epsilon", "loss", "_coef", "classifier",
                "mask_time", "mask_feature", "_init_", "init_std", "jitter", "_penalty", "_pdrop", "drop_path", "_prob",
                "ctc_", "beams", "summary_", "conv_bias_", "noise", "cost", "_weight_", "weight_init", "scale_init")
@@ -295,7 +295,7 @@ ROPE = {
     "gpt_neox_japanese": {"theta_key": "rotary_emb_base", "partial_key": "rotary_pct", "partial": 1.0},
     "phi3": {"partial": 1.0, "keep_partial": True, "as_longrope": True},
     "phi4_multimodal": {"partial": 1.0, "keep_partial": True, "as_longrope": True},
-    "qwen2_vl_text": {"as_default": True}, "qwen2_5_vl_text": {"as_default": True},
+    "qwen2_vl_text": {"as_default": True, "no_partial": True}, "qwen2_5_vl_text": {"as_default": True, "no_partial": True},
     "minimax_m2": {}, "hunyuan_vl_text": {}, "cohere_compass_text": {}, "neomme": {"none": True},
 }
 
