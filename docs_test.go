@@ -25,7 +25,7 @@ import (
 // begins with "$ " is a command and the lines below it are what it prints:
 //
 //	$ headcount …    run in process, also after "$ go run ./cmd/headcount"; may end in
-//	                 "< FILE", "| grep WORD" and "| head -N"
+//	                 "< FILE", "| grep WORD", "| head -N" and "| tail -N"
 //	$ cat FILE       makes the file, for the commands below it
 //	$ echo $?        the status of the last command
 //
@@ -154,12 +154,15 @@ func (s *shell) headcount(t *testing.T, args []string) string {
 		stdin.WriteString(read(t, name[0]))
 	}
 	s.status = cli.Run(context.Background(), line, &stdin, &terminal, &terminal)
-	text := terminal.String()
+	text := blanks.ReplaceAllString(terminal.String(), "")
 	for _, f := range filters {
 		text = filter(t, f, text)
 	}
 	return text
 }
+
+// blanks at the ends of lines are for a terminal; documents have none.
+var blanks = regexp.MustCompile(`(?m) +$`)
 
 // split cuts args at each sep.
 func split(args []string, sep string) (first []string, rest [][]string) {
@@ -170,23 +173,32 @@ func split(args []string, sep string) (first []string, rest [][]string) {
 	return args, rest
 }
 
-// filter is "grep WORD" or "head -N".
+// filter is "grep PATTERN", "grep -o PATTERN", "head -N" or "tail -N".
 func filter(t *testing.T, args []string, text string) string {
-	var kept strings.Builder
+	lines := slices.Collect(strings.Lines(text))
 	n := 0
-	for line := range strings.Lines(text) {
-		n++
+	if len(args) == 2 {
+		n, _ = strconv.Atoi(strings.TrimPrefix(args[1], "-"))
+		n = min(n, len(lines))
+	}
+	switch {
+	case len(args) == 2 && args[0] == "head":
+		return strings.Join(lines[:n], "")
+	case len(args) == 2 && args[0] == "tail":
+		return strings.Join(lines[len(lines)-n:], "")
+	case len(args) < 2 || args[0] != "grep":
+		t.Fatalf("| %s: not a filter that this test runs", strings.Join(args, " "))
+	}
+	pattern := regexp.MustCompile(strings.Trim(args[len(args)-1], `'`))
+	var kept strings.Builder
+	for _, line := range lines {
+		found := pattern.FindString(strings.TrimRight(line, "\n"))
 		switch {
-		case len(args) == 2 && args[0] == "grep":
-			if strings.Contains(line, strings.Trim(args[1], `'"`)) {
-				kept.WriteString(line)
-			}
-		case len(args) == 2 && args[0] == "head":
-			if most, err := strconv.Atoi(args[1]); err == nil && n <= -most {
-				kept.WriteString(line)
-			}
+		case found == "":
+		case args[1] == "-o":
+			kept.WriteString(found + "\n")
 		default:
-			t.Fatalf("| %s: not a filter that this test runs", strings.Join(args, " "))
+			kept.WriteString(line)
 		}
 	}
 	return kept.String()
