@@ -103,6 +103,17 @@ func (r *reader) flag(key string, def bool) bool {
 	return def
 }
 
+// tied reads tie_word_embeddings, which a wrapper around the text config says for both: its
+// own class may have another default (vllm config/vllm.py, with_hf_config).
+func (r *reader) tied() bool {
+	if _, nested := r.Nested(); nested {
+		if b, ok := r.Top().Bool("tie_word_embeddings"); ok {
+			return b
+		}
+	}
+	return r.flag("tie_word_embeddings", false)
+}
+
 // first reads the first of keys that has a value, as a positive integer.
 func (r *reader) first(keys ...string) (n int, key string) {
 	for _, key = range keys {

@@ -260,6 +260,24 @@ func TestNextN(t *testing.T) {
 	}
 }
 
+// TestTiedWrapper: a wrapper says for its text model whether head and embedding are one.
+func TestTiedWrapper(t *testing.T) {
+	for _, tt := range []struct {
+		text, top string
+		want      bool
+	}{
+		{`"tie_word_embeddings": true, `, `, "tie_word_embeddings": false`, false},
+		{`"tie_word_embeddings": false, `, `, "tie_word_embeddings": true`, true},
+		{``, ``, false}, // of the wrapper's class; the text config's is true
+	} {
+		m := resolve(t, `{"architectures": ["Qwen3VLMoeForConditionalGeneration"], "model_type": "qwen3_vl_moe",
+			"text_config": {`+tt.text+`"model_type": "qwen3_vl_moe_text"}`+tt.top+`}`)
+		if m.TiedEmbeddings != tt.want {
+			t.Errorf("text %q, wrapper %q: tied %v", tt.text, tt.top, m.TiedEmbeddings)
+		}
+	}
+}
+
 // TestSparseProblems names the field of each unusable value.
 func TestSparseProblems(t *testing.T) {
 	const deepSeek = `"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3"`
