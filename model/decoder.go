@@ -70,7 +70,7 @@ func (r *reader) decoder(d decoder) *Model {
 	if d.vocab == 0 {
 		d.vocab = r.size("vocab_size")
 	}
-	tied := d.tied || r.flag("tie_word_embeddings", false)
+	tied := d.tied || r.tied()
 	if d.windows == nil {
 		d.windows = r.windows(layers)
 	}
