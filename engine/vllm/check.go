@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"headcount/engine"
 	"headcount/problem"
 )
 
@@ -42,8 +43,7 @@ func (s *setup) checkLayout() *problem.Error {
 	v, l := s.v, s.layout
 	tp, dcp := int64(l.TP), int64(l.DCP)
 	if v.queries%tp != 0 {
-		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "not divisible by tensor parallel size %d", tp).
-			WithHint("legal tensor parallel sizes: %s", v.legalTP())
+		return s.indivisible("num_attention_heads", v.queries)
 	}
 	if l.EP && v.experts == 0 {
 		return problem.New(problem.IllegalLayout, "enable_expert_parallel", true,
@@ -85,21 +85,19 @@ func (v *view) field(key string) string {
 	return key
 }
 
-// legalTP lists the tensor parallel sizes that divide every layer's heads.
-func (v *view) legalTP() string {
+// legalTP lists the tensor parallel sizes at which the engine would go on. It asks the
+// rules themselves, so that every width that is split has its say: heads, experts, the
+// vocabulary, blocks of a quantisation.
+func legalTP(job engine.Job, rules *release) string {
+	opt := engine.Options{}
+	if job.Options != nil {
+		opt = *job.Options
+	}
+	opt.KVCacheMemory, opt.NumGPUBlocksOverride = 0, 0 // whether a pool suffices is another question
+	job.Options = &opt
 	return legal(maxListedTP, func(tp int) bool {
-		if v.queries%int64(tp) != 0 {
-			return false
-		}
-		for _, l := range v.layers {
-			for i := range l.Caches {
-				g := &l.Caches[i].Attn
-				if g.QueryHeads%tp != 0 || g.KVHeads > 0 && g.KVHeads%tp != 0 && tp%g.KVHeads != 0 {
-					return false
-				}
-			}
-		}
-		return true
+		job.Layout.TP = tp
+		return newPlan(job, rules).run() == nil
 	})
 }
 

@@ -41,6 +41,11 @@ func (e Engine) Plan(job engine.Job) (*engine.Result, error) {
 	}
 	p := newPlan(job, e.rules)
 	if err := p.run(); err != nil {
+		if err.Code == problem.NotDivisible && err.Hint == "" {
+			if sizes := legalTP(job, e.rules); sizes != "" {
+				err = err.WithHint("legal tensor parallel sizes: %s", sizes)
+			}
+		}
 		if err.RefusedBy == "" && err.Code != problem.NotKnown {
 			err = err.By("vllm")
 		}

@@ -252,8 +252,7 @@ func (s *setup) kvHeads(heads int64) (int64, *problem.Error) {
 }
 
 func (s *setup) indivisible(key string, n int64) *problem.Error {
-	return problem.New(problem.NotDivisible, s.v.field(key), n, "not divisible by tensor parallel size %d", s.layout.TP).
-		WithHint("legal tensor parallel sizes: %s", s.v.legalTP())
+	return problem.New(problem.NotDivisible, s.v.field(key), n, "not divisible by tensor parallel size %d", s.layout.TP)
 }
 
 // specs fills the spec of each cache for the block sizes in force.
