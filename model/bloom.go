@@ -16,6 +16,7 @@ var bloom = family{
 			mlpBias:      true,
 			normBias:     true,
 			intermediate: 4 * hidden,
+			rotary:       rotary{none: true},
 			everyStage:   true,
 			names:        bloomNames,
 		})

@@ -7,7 +7,8 @@ var cohere = family{
 	architectures: []string{"CohereForCausalLM"},
 	types:         []string{"cohere"},
 	resolve: func(r *reader) *Model {
-		d := decoder{gated: true, norms: []string{"input_layernorm"}, tied: true, everyStage: true}
+		d := decoder{gated: true, norms: []string{"input_layernorm"}, tied: true, everyStage: true,
+			rotary: rotary{length: r.opt("model_max_length", 0)}}
 		if r.flag("use_qk_norm", false) {
 			d.qkNorm = normWhole
 		}

@@ -15,15 +15,16 @@ type decoder struct {
 	normBias         bool     // layer norm instead of RMS norm
 	noFinalNorm      bool
 	qkNorm           qkNorm
-	intermediate     int   // width of the MLP; 0: intermediate_size
-	tied             bool  // head and embedding are one tensor, whatever tie_word_embeddings says
-	windows          []int // of each layer; nil: as the config says
-	heads            heads // zero: as the config says
-	headless         bool  // there is no attention in any layer
-	depth            int   // layers; 0: num_hidden_layers
-	encoder          bool  // attention sees the whole text and caches nothing
-	vocab            int   // rows of embedding and head; 0: vocab_size
-	positions        int   // rows of a learned table of positions; 0: none
+	intermediate     int    // width of the MLP; 0: intermediate_size
+	tied             bool   // head and embedding are one tensor, whatever tie_word_embeddings says
+	windows          []int  // of each layer; nil: as the config says
+	heads            heads  // zero: as the config says
+	headless         bool   // there is no attention in any layer
+	depth            int    // layers; 0: num_hidden_layers
+	encoder          bool   // attention sees the whole text and caches nothing
+	vocab            int    // rows of embedding and head; 0: vocab_size
+	positions        int    // rows of a learned table of positions; 0: none
+	rotary           rotary // positions, where rope_parameters do not say it
 	headBias         bool
 	everyStage       bool   // embedding, final norm and head are built on each pipeline stage
 	everywhere       []Part // of those, which are built on each stage
@@ -92,6 +93,7 @@ func (r *reader) decoder(d decoder) *Model {
 	})
 	m.Draft = d.draft(hidden)
 	m.Outer = d.outer(r, hidden, tied && !d.untied)
+	m.Ropes = r.ropes(d.rotary, d.turning())
 	return m
 }
 
@@ -147,6 +149,14 @@ func (d decoder) caches(k layerKind) []Cache {
 	return []Cache{d.latent.cache()}
 }
 
+// turning is the width of the heads of which positions turn a part.
+func (d decoder) turning() int {
+	if d.latent != nil {
+		return d.latent.rope
+	}
+	return d.heads.key
+}
+
 // outer are the parameters outside of layers.
 func (d decoder) outer(r *reader, hidden int, tied bool) []Param {
 	params := r.embeddings(d.vocab, hidden, tied)
@@ -197,7 +207,7 @@ func (d decoder) params(k layerKind, hidden int) []Param {
 		params = append(params, d.norm(name, hidden)...)
 	}
 	if d.extra != nil {
-		params = append(params, d.extra(0)...)
+		params = append(params, d.extra(k.window)...)
 	}
 	if d.names != nil {
 		rename(params, d.names)

@@ -1,5 +1,7 @@
 package model
 
+import "headcount/dtype"
+
 // dots1 has dense first layers, then routed and shared experts, and normalises queries and
 // keys a head at a time (transformers modeling_dots1.py).
 var dots1 = family{
@@ -8,14 +10,14 @@ var dots1 = family{
 	types:         []string{"dots1"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
-		return r.decoder(decoder{
+		return corrected(r.decoder(decoder{
 			gated:   true,
 			qkvBias: bias,
 			outBias: bias,
 			qkNorm:  normPerHead,
 			experts: r.deepSeekExperts(),
 			sparse:  sparseFrom(r.opt("first_k_dense_replace", 0), 1),
-		})
+		}))
 	},
 }
 
@@ -27,6 +29,20 @@ var solarOpen = family{
 	types:         []string{"solar_open"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
-		return r.decoder(decoder{gated: true, qkvBias: bias, experts: r.deepSeekExperts()})
+		return corrected(r.decoder(decoder{gated: true, qkvBias: bias, experts: r.deepSeekExperts()}))
 	},
+}
+
+// corrected adds the corrections of scores that the class does not train and so keeps
+// beside the parameters.
+func corrected(m *Model) *Model {
+	for _, l := range distinct(m.Layers) {
+		for _, p := range l.Params {
+			if p.Experts > 0 {
+				l.Buffers = []Param{{Name: "mlp.gate.e_score_correction_bias", Part: MoERouter, Rows: whole(p.Experts), DType: dtype.Float32}}
+				break
+			}
+		}
+	}
+	return m
 }

@@ -26,6 +26,7 @@ var bert = family{
 			mlpBias:  true,
 			normBias: true,
 			norms:    []string{"attention.output.LayerNorm", "output.LayerNorm"},
+			rotary:   rotary{none: true},
 			names:    bertNames,
 		})
 		for _, l := range distinct(m.Layers) {
@@ -41,6 +42,13 @@ var bert = family{
 			table("embeddings.token_type_embeddings", r.size("type_vocab_size"), m.HiddenSize),
 		}, layerNorm("embeddings.LayerNorm", m.HiddenSize)...)
 		m.Outer = append(m.Outer, pooler(m.HiddenSize, dtype.Unknown)...)
+		m.Buffers = []Param{
+			{Name: "embeddings.position_ids", Part: Other, Rows: positions.Rows, DType: dtype.Int64},
+			{Name: "embeddings.token_type_ids", Part: Pooler, Rows: positions.Rows, DType: dtype.Int64},
+		}
+		for i := range m.Buffers {
+			m.Buffers[i].Rows.Split = Whole
+		}
 		return m
 	},
 }

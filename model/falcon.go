@@ -28,6 +28,7 @@ var falcon = family{
 			normBias:     true,
 			norms:        r.falconNorms(second),
 			intermediate: 4 * r.size("hidden_size"),
+			rotary:       rotary{none: r.flag("alibi", false)},
 			everyStage:   true,
 			tied:         r.flag("tie_word_embeddings", true),
 			names:        bloomNames,

@@ -7,7 +7,7 @@ var gemma = family{
 	architectures: []string{"GemmaForCausalLM"},
 	types:         []string{"gemma"},
 	resolve: func(r *reader) *Model {
-		return r.decoder(decoder{gated: true, everyStage: true})
+		return normalized(r.decoder(decoder{gated: true, everyStage: true}))
 	},
 }
 
@@ -21,4 +21,10 @@ var vaultGemma = family{
 		bias := r.flag("attention_bias", false)
 		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: []string{"input_layernorm", "pre_feedforward_layernorm"}})
 	},
+}
+
+// normalized adds the factor that Gemma's embeddings are scaled by.
+func normalized(m *Model) *Model {
+	m.Buffers = append(m.Buffers, everywhere(Param{Name: "model.normalizer", Part: Other, Rows: whole(1)})...)
+	return m
 }

@@ -11,7 +11,7 @@ var gemma2 = family{
 	types:         []string{"gemma2"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
-		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: sandwich, tied: true, everyStage: true})
+		return normalized(r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: sandwich, tied: true, everyStage: true}))
 	},
 }
 
@@ -23,6 +23,6 @@ var gemma3 = family{
 	types:         []string{"gemma3", "gemma3_text"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
-		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: sandwich, qkNorm: normPerHead, everyStage: true})
+		return normalized(r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: sandwich, qkNorm: normPerHead, everyStage: true}))
 	},
 }

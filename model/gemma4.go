@@ -22,7 +22,7 @@ var gemma4 = family{
 			return r.model()
 		}
 		d := decoder{
-			gated: true, heads: h, everyStage: true, norms: sandwich,
+			gated: true, heads: h, everyStage: true, norms: sandwich, rotary: rotary{widths: gemma4Widths(kinds)},
 			form: formPerKind(kinds, func(k gemmaKind) *form { return k.form(hidden, biased) }),
 			extra: func(int) []Param {
 				return append(e.params(hidden), gemma4PerLayer(perLayer, hidden)...)
@@ -38,6 +38,19 @@ var gemma4 = family{
 		}
 		return m
 	},
+}
+
+// gemma4Widths are the head dims by layer type.
+func gemma4Widths(kinds []gemmaKind) map[string]int {
+	widths := map[string]int{}
+	for _, k := range kinds {
+		if k.window > 0 {
+			widths["sliding_attention"] = k.key
+		} else {
+			widths["full_attention"] = k.key
+		}
+	}
+	return widths
 }
 
 // gemma4Kinds reads what each layer is. Full layers have heads of their own, which the

@@ -27,6 +27,7 @@ var chatglm = family{
 			normBias:     !r.flag("rmsnorm", true),
 			noFinalNorm:  !r.flag("post_layer_norm", true),
 			everyStage:   true,
+			rotary:       rotary{dim: layer.key / 2, length: r.opt("seq_length", 8192)},
 			names:        chatglmNames,
 		})
 		m.KVHeads = h.kv

@@ -1,6 +1,10 @@
 package model
 
-import "strings"
+import (
+	"strings"
+
+	"headcount/dtype"
+)
 
 // gpt2 has a learned table of positions, layer norms and biases everywhere, and no gate;
 // n_inner defaults to four times the hidden size (vllm gpt2.py).
@@ -28,10 +32,16 @@ var gptBigCode = family{
 		if r.flag("multi_query", true) {
 			d.heads.kv = 1
 			r.from("kv_heads", r.Where("multi_query"))
-			return r.decoder(d)
+			return causalMask(r.decoder(d), d.positions)
 		}
-		return unfused(r.decoder(d))
+		return causalMask(unfused(r.decoder(d)), d.positions)
 	},
+}
+
+// causalMask adds the mask of all pairs of positions that the class keeps.
+func causalMask(m *Model, positions int) *Model {
+	m.Buffers = []Param{{Name: "transformer.bias", Part: Other, Rows: whole(positions), Cols: whole(positions), DType: dtype.Bool, Stage: EveryStage}}
+	return m
 }
 
 // gpt is what GPT-2 and GPTBigCode share.
@@ -45,6 +55,7 @@ func (r *reader) gpt() decoder {
 		norms:        []string{"ln_1", "ln_2"},
 		intermediate: r.gptInner(),
 		positions:    r.size("max_position_embeddings"),
+		rotary:       rotary{none: true},
 		names:        gptNames,
 	}
 }
@@ -75,6 +86,7 @@ var gptJ = family{
 			headBias:     true,
 			norms:        []string{"ln_1"},
 			intermediate: r.gptInner(),
+			rotary:       rotary{dim: r.opt("rotary_dim", 0)},
 			everyStage:   true,
 			names:        gptJNames,
 		})

@@ -1,5 +1,7 @@
 package model
 
+import "headcount/dtype"
+
 // gptOSS alternates sliding-window and full attention with sinks, and has routed experts
 // with biases in every layer (vllm gpt_oss.py, where the embedding too is on each stage).
 var gptOSS = family{
@@ -17,6 +19,7 @@ var gptOSS = family{
 			experts:    e,
 			untied:     true,
 			everyStage: true,
+			rotary:     rotary{dtype: dtype.Float32},
 			extra:      func(int) []Param { return []Param{sinks("self_attn.sinks", h.query)} },
 		})
 	},

@@ -27,7 +27,9 @@ var graniteHybrid = family{
 				f.params = append(f.params, gatedMLP("shared_mlp", MoEShared, graniteShared, hidden, sharded(shared, "shared_intermediate_size"))...)
 			}
 		}
-		return r.decoder(decoder{everyStage: true, heads: h, experts: e, form: r.formByType(layers, forms)})
+		positions, _ := r.Text("position_embedding_type")
+		return r.decoder(decoder{everyStage: true, heads: h, experts: e, rotary: rotary{none: positions != "rope"},
+			form: r.formByType(layers, forms)})
 	},
 }
 

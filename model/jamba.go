@@ -33,6 +33,7 @@ var jamba = family{
 			experts: r.experts("feed_forward", "num_experts", "intermediate_size"),
 			sparse:  r.jambaSparse(layers),
 			names:   jambaNames,
+			rotary:  rotary{none: true},
 			form: r.formByType(layers, map[string]*form{
 				"linear_attention": {caches: []Cache{m.cache()}, params: m.params("mamba", hidden)},
 				"full_attention":   {caches: []Cache{h.cache(0)}, params: attentionParams("self_attn", h, hidden, false, false)},

@@ -25,7 +25,7 @@ var kimiLinear = family{
 			return r.model()
 		}
 		m := r.decoder(decoder{
-			gated: true, latent: &l, untied: true, experts: e,
+			gated: true, latent: &l, untied: true, experts: e, rotary: rotary{none: true},
 			sparse: sparseFrom(r.opt("first_k_dense_replace", 0), r.opt("moe_layer_freq", 1)),
 			form: formPerKind(linearLayers, func(linear bool) *form {
 				f := &form{caches: []Cache{l.cache()}, params: l.params("self_attn", hidden)}

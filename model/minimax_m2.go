@@ -20,6 +20,7 @@ var minimaxM2 = family{
 			qkNorm:  normWhole,
 			experts: e,
 			untied:  true,
+			rotary:  rotary{dim: r.opt("rotary_dim", 0)},
 		})
 	},
 }

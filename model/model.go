@@ -35,6 +35,10 @@ type Model struct {
 	Layers []*Layer // the decoder's layers in order (an encoder-decoder's: see Caches of each)
 	Draft  []*Layer // layers of the checkpoint's own MTP heads, loaded only when speculation is on
 	Outer  []Param  // parameters outside of layers: embedding, final norm, head, towers
+	Ropes  []Rope   // rotary positions; nil: none
+
+	// Buffers are tensors outside of layers that are computed, not loaded.
+	Buffers []Param
 
 	// WeightsUnknown says why Params cannot be relied on (a quantised layout or a tower whose
 	// rule is not known); empty when they are exact.
@@ -49,8 +53,9 @@ type Model struct {
 // their caches, and the parameters it holds. No cache means no attention, or an earlier
 // layer's cache.
 type Layer struct {
-	Caches []Cache
-	Params []Param
+	Caches  []Cache
+	Params  []Param
+	Buffers []Param // tensors that are computed, not loaded
 }
 
 // Kind says what a cache holds.

@@ -34,6 +34,7 @@ var mpt = family{
 			mlpBias:      bias,
 			normBias:     bias,
 			norms:        []string{"norm_1", "norm_2"},
+			rotary:       rotary{none: true},
 			names:        mptNames,
 		})
 	},

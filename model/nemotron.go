@@ -32,7 +32,7 @@ var apertus = family{
 	types:         []string{"apertus"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false) || r.flag("bias", false)
-		return r.decoder(decoder{
+		m := r.decoder(decoder{
 			qkvBias: r.flag("qkv_bias", bias),
 			outBias: bias,
 			mlpBias: r.flag("mlp_bias", false),
@@ -40,6 +40,10 @@ var apertus = family{
 			qkNorm:  normPerHead,
 			extra:   xielu,
 		})
+		for _, l := range distinct(m.Layers) {
+			l.Buffers = []Param{{Name: "mlp.act_fn.beta", Part: MLP, Rows: whole(1)}, {Name: "mlp.act_fn.eps", Part: MLP, Rows: whole(1)}}
+		}
+		return m
 	},
 }
 

@@ -29,6 +29,7 @@ var nemotronH = family{
 		}
 		model := r.decoder(decoder{
 			everyStage: true, untied: true, heads: h, norms: []string{"norm"}, names: nemotronNames, experts: e,
+			rotary: rotary{none: true},
 			sparse: func(int) bool { return false },
 			form:   r.formByType(layers, forms),
 		})

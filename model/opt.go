@@ -22,6 +22,7 @@ var opt = family{
 			intermediate: r.size("ffn_dim"),
 			positions:    r.size("max_position_embeddings") + 2,
 			noFinalNorm:  !affine || !r.flag("do_layer_norm_before", true) || r.flag("_remove_final_layer_norm", false),
+			rotary:       rotary{none: true},
 			names:        optNames,
 			everyStage:   true,
 		}

@@ -32,6 +32,7 @@ var plain = family{
 			}
 			return &Layer{Caches: []Cache{h.cache(window)}}
 		})
+		m.Ropes = r.ropes(rotary{}, h.key)
 		m.WeightsUnknown = "parameters of " + r.className() + " layers"
 		return m
 	},

@@ -8,6 +8,6 @@ var step1 = family{
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
 		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, mlpBias: r.flag("mlp_bias", false),
-			tied: r.flag("tie_word_embeddings", true)})
+			tied: r.flag("tie_word_embeddings", true), rotary: rotary{none: true}})
 	},
 }

@@ -23,7 +23,7 @@ var whisper = family{
 			params: append(decoder_.attention("self_attn", hidden), decoder_.attention("encoder_attn", hidden)...),
 		}
 		m := r.decoder(decoder{
-			depth: decoder_.layers, heads: decoder_.heads, intermediate: decoder_.width, mlpBias: true, normBias: true,
+			rotary: rotary{none: true}, depth: decoder_.layers, heads: decoder_.heads, intermediate: decoder_.width, mlpBias: true, normBias: true,
 			norms: []string{"self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"}, tied: true,
 			noFinalNorm: true, names: whisperNames, form: func(int) *form { return layer },
 		})

@@ -30,7 +30,11 @@ func TestGolden(t *testing.T) {
 		if !score.Wants(kind) {
 			continue
 		}
-		stages, err := build(dir, row)
+		m, b, err := build(dir, row)
+		var stages []weights.Stage
+		if err == nil {
+			stages, err = weights.Stages(m, b)
+		}
 		if row.Resolved.Quant != nil {
 			if err == nil {
 				t.Errorf("%s: weights of a checkpoint quantised by %s: want an error", row.ID, *row.Resolved.Quant)
@@ -42,15 +46,52 @@ func TestGolden(t *testing.T) {
 	score.Report("weights to the byte", true)
 }
 
-// build is what the row's engine builds of the row's config.
-func build(dir string, row *golden.VLLMRow) ([]weights.Stage, error) {
+// TestGoldenBuffers holds what the engine keeps beside the parameters against its own.
+func TestGoldenBuffers(t *testing.T) {
+	dir := shared.Dir(t)
+	score := golden.NewScore(t, "testdata/buffers_misses.txt")
+	for row, err := range golden.ReadVLLM(filepath.Join(dir, "golden", "vllm.jsonl")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(row.Weights) == 0 {
+			continue
+		}
+		kind := row.Resolved.TextModelType + "/" + row.Resolved.ModelClass
+		if !score.Wants(kind) {
+			continue
+		}
+		score.Add(kind, row.ID, compareBuffers(dir, row))
+	}
+	score.Report("buffers to the byte", true)
+}
+
+func compareBuffers(dir string, row *golden.VLLMRow) string {
+	m, b, err := build(dir, row)
+	if err != nil {
+		return err.Error()
+	}
+	got, ok := weights.Buffers(m, b)
+	if !ok {
+		return "not known"
+	}
+	for i, w := range row.Weights {
+		if got[i] != w.BufferBytes {
+			return fmt.Sprintf("stage %d: %d bytes, want %d; %+v", i, got[i], w.BufferBytes, m.Ropes)
+		}
+	}
+	return ""
+}
+
+// build is the row's config, and what the row's engine builds of it.
+func build(dir string, row *golden.VLLMRow) (*model.Model, weights.Build, error) {
 	src, err := golden.Source(dir, row.File)
 	if err != nil {
-		return nil, err
+		return nil, weights.Build{}, err
 	}
 	m, err := model.Resolve(src)
 	if err != nil {
-		return nil, err
+		return nil, weights.Build{}, err
 	}
 	b := weights.Build{
 		Layout: layout.Layout{TP: row.Layout.TP, PP: row.Layout.PP, EP: row.Layout.EP},
@@ -65,13 +106,13 @@ func build(dir string, row *golden.VLLMRow) ([]weights.Stage, error) {
 		}
 	}
 	if end := b.Spans[len(b.Spans)-1].End; end != len(m.Layers) {
-		return nil, fmt.Errorf("%d layers, want %d", len(m.Layers), end)
+		return nil, b, fmt.Errorf("%d layers, want %d", len(m.Layers), end)
 	}
 	b.DType, _ = dtype.Parse(row.Resolved.DType)
 	if row.GPU == "B200" {
 		b.ExpertMultiple = 128
 	}
-	return weights.Stages(m, b)
+	return m, b, nil
 }
 
 // compare says where stages first differ from the engine's, "" if nowhere.

@@ -1,0 +1,136 @@
+package model
+
+import (
+	"slices"
+
+	"headcount/checkpoint"
+	"headcount/dtype"
+)
+
+// A Rope is one set of rotary position parameters, for which an engine makes a table of
+// its own: a row per position, an element per dimension that turns.
+type Rope struct {
+	LayerType string     // of the layers that it serves, "sliding_attention"; "" for all
+	Type      string     // rope_type: default, linear, yarn, longrope, …
+	Theta     float64    // rope_theta
+	Dim       int        // elements of a head that turn
+	Length    int        // positions: max_position_embeddings
+	Trained   int        // original_max_position_embeddings, where the type stretches it
+	Factor    float64    // by how much the type stretches; 1 where it does not
+	Sections  bool       // parts of a head turn by parts of a position (mrope_section), side by side
+	DType     dtype.Type // set when the table is kept in another format than the model's
+}
+
+// A rotary is what families say of rotary positions where it is not what the config's
+// rope_parameters say. The zero rotary says nothing.
+type rotary struct {
+	none   bool // no layer turns its heads
+	dim    int  // elements of a head that turn; 0: the head dim times partial_rotary_factor
+	length int  // positions; 0: max_position_embeddings
+	dtype  dtype.Type
+	widths map[string]int // head dim by layer type, where it is not the decoder's
+}
+
+// ropes are a model's rotary parameters for heads of a width, one set or one for each
+// layer type; equal ones are one.
+func (r *reader) ropes(at rotary, width int) []Rope {
+	if at.none || width == 0 {
+		return nil
+	}
+	params := r.Object("rope_parameters")
+	var out []Rope
+	for _, key := range params.Keys() {
+		nested := dict(params, key)
+		if nested == nil {
+			continue
+		}
+		own := width
+		if w, ok := at.widths[key]; ok {
+			own = w
+		}
+		rope := r.rope(nested, at, own)
+		rope.LayerType = key
+		if i := slices.IndexFunc(out, func(other Rope) bool { return sameTable(rope, other) }); i >= 0 {
+			out[i].LayerType = "" // one table for all
+			continue
+		}
+		out = append(out, rope)
+	}
+	if len(out) == 0 {
+		return []Rope{r.rope(params, at, width)}
+	}
+	return out
+}
+
+// rope reads one set of rotary parameters.
+func (r *reader) rope(params *checkpoint.Object, at rotary, width int) Rope {
+	out := Rope{Type: textOf(params, "rope_type"), Dim: at.dim, Length: at.length, Factor: 1, DType: at.dtype}
+	if out.Type == "" {
+		out.Type = "default"
+	}
+	if out.Length == 0 {
+		out.Length = r.opt("max_position_embeddings", 8192)
+	}
+	if n, ok := intOf(params, "rope_dim"); ok && n > 0 && n <= int64(width) {
+		out.Dim = int(n)
+	}
+	if out.Dim == 0 {
+		out.Dim = width
+		if part, ok := r.partial(params); ok && part > 0 && part <= 1 && out.Type != "proportional" {
+			out.Dim = int(float64(width) * part)
+		}
+	}
+	out.Trained = out.Length
+	if n, ok := intOf(params, "original_max_position_embeddings"); ok && n > 0 && n <= maxSize {
+		out.Trained = int(n)
+	}
+	theta, _ := params.Get("rope_theta")
+	out.Theta, _ = theta.Float()
+	if f, ok := factor(params); ok && f > 0 && f <= maxSize {
+		out.Factor = f
+	}
+	sections, _ := params.Get("mrope_section")
+	out.Sections = len(sections.List()) > 0 && !truthOf(params, "mrope_interleaved")
+	return out
+}
+
+// partial is the part of a head that turns.
+func (r *reader) partial(params *checkpoint.Object) (float64, bool) {
+	v, _ := params.Get("partial_rotary_factor")
+	if part, ok := v.Float(); ok {
+		return part, true
+	}
+	return r.Float("partial_rotary_factor")
+}
+
+// factor is how far positions are stretched; of a list of factors, all of them together.
+func factor(params *checkpoint.Object) (float64, bool) {
+	v, _ := params.Get("factor")
+	if v.Kind() != checkpoint.List {
+		return v.Float()
+	}
+	sum := 0.0
+	for _, f := range v.List() {
+		n, _ := f.Float()
+		sum += n
+	}
+	return sum, true
+}
+
+// sameTable reports whether two sets give one table.
+func sameTable(a, b Rope) bool {
+	a.LayerType, b.LayerType = "", ""
+	return a == b
+}
+
+// Serves reports whether any of the layers uses the rope.
+func (rope Rope) Serves(layers []*Layer) bool {
+	if rope.LayerType == "" {
+		return true
+	}
+	return slices.ContainsFunc(layers, func(l *Layer) bool {
+		return slices.ContainsFunc(l.Caches, func(c Cache) bool {
+			return (c.Kind == Sliding || c.Kind == SlidingLatent) == (rope.LayerType == "sliding_attention")
+		})
+	})
+}

@@ -1,0 +1,118 @@
+package weights
+
+import (
+	"math"
+
+	"headcount/model"
+)
+
+// Bytes of the buffers that vLLM makes for itself.
+const (
+	scales    = 4 * 4 // of an attention object: q, k, v and probability, float32 (attention.py)
+	inverse   = 2 * 4 // of a frequency that Transformers' modules keep twice, float32
+	expertMap = 4     // of a routed expert, under expert parallelism
+)
+
+// Buffers are the bytes that vLLM keeps on tensor-parallel rank 0 of each pipeline stage
+// beside the parameters: scales of each attention, tables of rotary positions, and what a
+// family adds (named_buffers of the module that 0.33.0 builds). ok is false where towers
+// have buffers of their own.
+func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
+	b.Layout = b.Layout.Normal()
+	bytes = make([]int64, len(b.Spans))
+	for i, span := range b.Spans {
+		layers := m.Layers[span.Start:span.End]
+		t := tally{build: &b, stage: &Stage{}}
+		for _, l := range layers {
+			bytes[i] += t.layerBuffers(l)
+		}
+		for j := range m.Buffers {
+			if p := &m.Buffers[j]; onStage(p.Stage, i, len(b.Spans)) && !b.leavesOut(p) {
+				bytes[i] += t.bytes(p)
+			}
+		}
+		for _, rope := range m.Ropes {
+			if rope.Serves(layers) {
+				bytes[i] += b.table(rope)
+			}
+		}
+		if t.err != nil {
+			return nil, false
+		}
+	}
+	return bytes, true
+}
+
+// layerBuffers are the buffers of one layer.
+func (t *tally) layerBuffers(l *model.Layer) (n int64) {
+	for _, c := range l.Caches {
+		switch c.Kind {
+		case model.Full, model.Sliding, model.Chunked, model.Latent, model.SlidingLatent, model.Cross, model.EncoderOnly, model.Shared:
+			n += scales
+		case model.Recurrent:
+			n += t.convView(c.State)
+		}
+	}
+	for i := range l.Buffers {
+		n += t.bytes(&l.Buffers[i])
+	}
+	if t.build.Layout.EP {
+		for i := range l.Params {
+			if p := &l.Params[i]; p.Experts > 0 {
+				return n + expertMap*int64(p.Experts)
+			}
+		}
+	}
+	return n
+}
+
+// bytes is what a rank holds of one tensor.
+func (t *tally) bytes(p *model.Param) int64 {
+	before := t.stage.Bytes
+	t.add(p, 1)
+	return t.stage.Bytes - before
+}
+
+// convView is the convolution of a Mamba-2 mixer, which vLLM names a second time
+// (mamba_mixer2.py conv_weights).
+func (t *tally) convView(s model.State) int64 {
+	if s.Mixer != model.Mamba2 {
+		return 0
+	}
+	tp := t.build.Layout.TP
+	groups := s.Groups
+	if groups%tp != 0 {
+		groups = tp
+	}
+	return int64(s.Inner+2*groups*s.StateSize) / int64(tp) * int64(s.Kernel) * t.build.DType.Bytes()
+}
+
+// table is a rotary table: a row of cosines and sines for each position (vllm
+// rotary_embedding/), or the frequencies that Transformers' modules keep instead.
+func (b *Build) table(rope model.Rope) int64 {
+	if b.ByPlan {
+		return inverse * int64((rope.Dim+1)/2)
+	}
+	size := b.DType.Bytes()
+	if rope.DType != 0 {
+		size = rope.DType.Bytes()
+	}
+	return positions(rope) * int64(rope.Dim) * size
+}
+
+// positions are the rows of a rotary table.
+func positions(rope model.Rope) int64 {
+	n := int64(rope.Length)
+	switch rope.Type {
+	case "linear":
+		n = int64(float64(rope.Length) * rope.Factor)
+	case "yarn", "deepseek_yarn", "deepseek_llama_scaling":
+		n = int64(math.Ceil(float64(rope.Trained) * rope.Factor))
+	case "longrope", "su":
+		n = int64(rope.Trained) + int64(rope.Length)
+	}
+	if rope.Sections {
+		n *= 4
+	}
+	return n
+}
