@@ -1,6 +1,8 @@
 package sglang
 
 import (
+	"strings"
+
 	"headcount/attn"
 	"headcount/dtype"
 	"headcount/problem"
@@ -50,31 +52,34 @@ func (f *flags) contextLen() (int64, *problem.Error) {
 
 // modelDType is the model's compute dtype (_get_and_verify_dtype).
 func (f *flags) modelDType() (dtype.Type, *problem.Error) {
-	t := f.dtype
-	switch asked := f.opts.DType; asked {
-	case "", "auto":
-		if t == dtype.Float32 {
-			t = dtype.Float16
-			if len(f.config.text.ModelType()) >= 5 && f.config.text.ModelType()[:5] == "gemma" {
-				t = dtype.BFloat16
-			}
-		}
-		if f.arch == "GptOssForCausalLM" && f.quant.method == "mxfp4" {
-			t = dtype.BFloat16
-		}
-	default:
-		var ok bool
-		if t, ok = dtype.Parse(asked); !ok || t != dtype.Float16 && t != dtype.BFloat16 && t != dtype.Float32 {
-			return 0, problem.New(problem.BadValue, "dtype", asked, "not auto, float16, bfloat16 or float32").By(name)
-		}
+	switch t, ok := dtype.Parse(f.opts.DType); {
+	case f.opts.DType == "" || f.opts.DType == "auto":
+	case !ok || t != dtype.Float16 && t != dtype.BFloat16 && t != dtype.Float32:
+		return 0, problem.New(problem.BadValue, "dtype", f.opts.DType, "not auto, float16, bfloat16 or float32").By(name)
 	}
+	if f.dev.major*10+f.dev.minor < 75 {
+		return 0, problem.New(problem.Unsupported, "gpu", nil, "the engine runs on compute capability 7.5 and above").By(name)
+	}
+	return f.dtypeOf(f.reading), nil
+}
+
+// dtypeOf is the compute dtype of a model that the server loads with these flags.
+func (f *flags) dtypeOf(r *reading) dtype.Type {
 	if f.dev.major < 8 {
-		if f.dev.major == 7 && f.dev.minor < 5 || f.dev.major < 7 {
-			return 0, problem.New(problem.Unsupported, "gpu", nil, "the engine runs on compute capability 7.5 and above").By(name)
-		}
-		t = dtype.Float16
+		return dtype.Float16
 	}
-	return t, nil
+	if t, ok := dtype.Parse(f.opts.DType); ok {
+		return t
+	}
+	switch {
+	case r.arch == "GptOssForCausalLM" && r.quant.method == "mxfp4":
+		return dtype.BFloat16
+	case r.dtype == dtype.Float32 && strings.HasPrefix(r.config.text.ModelType(), "gemma"):
+		return dtype.BFloat16
+	case r.dtype == dtype.Float32:
+		return dtype.Float16
+	}
+	return r.dtype
 }
 
 // storage is the cache's element (mem_cache/kv_cache_dtype.py, configure_kv_cache_dtype).
@@ -300,13 +305,4 @@ func (f *flags) indexed(s *setup, start, end, layers int64) int64 {
 		}
 	}
 	return n
-}
-
-// drafts adds what speculative decoding keeps.
-func (f *flags) drafts(s *setup) *problem.Error {
-	if f.spec.algorithm == "" {
-		return nil
-	}
-	s.draft = draft{on: true, ngram: f.spec.algorithm == "NGRAM", tokens: f.spec.tokens, steps: f.spec.steps, topK: f.spec.topK}
-	return nil
 }

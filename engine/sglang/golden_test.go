@@ -2,69 +2,19 @@ package sglang
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"testing"
 
 	dtypes "headcount/dtype"
 	"headcount/internal/golden"
+	"headcount/internal/scorecard"
 )
-
-// A score counts, per field, the rows that agree.
-type score struct {
-	fields map[string]*[2]int // right, compared
-	misses map[string][]string
-}
-
-func newScore() *score { return &score{map[string]*[2]int{}, map[string][]string{}} }
-
-func (c *score) compare(row, field string, got, want any) bool {
-	n := c.fields[field]
-	if n == nil {
-		n = new([2]int)
-		c.fields[field] = n
-	}
-	n[1]++
-	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
-		c.misses[field] = append(c.misses[field], fmt.Sprintf("%s: %s = %s, want %s", row, field, g, w))
-		return false
-	}
-	n[0]++
-	return true
-}
-
-// missesShown is how many misses of a field a failing test prints.
-const missesShown = 60
-
-// report logs the score and fails the test on any miss.
-func (c *score) report(t *testing.T) {
-	t.Helper()
-	names := make([]string, 0, len(c.fields))
-	for f := range c.fields {
-		names = append(names, f)
-	}
-	sort.Strings(names)
-	for _, f := range names {
-		n := c.fields[f]
-		t.Logf("%-22s %5d of %5d", f, n[0], n[1])
-	}
-	for _, f := range names {
-		for i, m := range c.misses[f] {
-			if i == missesShown {
-				t.Errorf("... and %d more of %s", len(c.misses[f])-i, f)
-				break
-			}
-			t.Error(m)
-		}
-	}
-}
 
 // TestPoolsFromResolved holds the arithmetic of pools to the golden rows, from what the
 // engine had resolved: no config is read.
 func TestPoolsFromResolved(t *testing.T) {
-	c := newScore()
+	card := scorecard.New()
 	skipped := map[string]int{}
 	for row, err := range golden.SGLang() {
 		if err != nil {
@@ -78,36 +28,35 @@ func TestPoolsFromResolved(t *testing.T) {
 			skipped[why]++
 			continue
 		}
+		r := card.Row(row.ID, row.Pool.Configurator)
 		z, refusal := s.size(budget{begin: row.Layout.BeginGiB, end: row.Layout.EndGiB})
 		if refusal != nil {
-			c.compare(row.ID, "refused", refusal, nil)
-			continue
+			r.Check("sized", refusal, nil)
+		} else {
+			comparePools(r, row, s, &z)
 		}
-		comparePools(c, row, s, &z)
-	}
-	if len(c.fields) == 0 {
-		t.Fatal("no golden rows")
+		r.Done()
 	}
 	for why, n := range skipped {
 		t.Logf("%5d rows skipped: %s", n, why)
 	}
-	c.report(t)
+	card.Judge(t, "testdata/misses.txt")
 }
 
 // comparePools compares all that a row says of its pools.
-func comparePools(c *score, row *golden.SGLangRow, s *setup, z *sizing) {
+func comparePools(r *scorecard.Row, row *golden.SGLangRow, s *setup, z *sizing) {
 	p := row.Pool
 	if p.CellSize != nil {
-		c.compare(row.ID, "cell_size", z.cell, *p.CellSize)
+		r.Check("cell_size", z.cell, *p.CellSize)
 	}
 	if p.PerFullToken != nil {
-		c.compare(row.ID, "bytes_per_full_token", z.cell, *p.PerFullToken)
+		r.Check("bytes_per_full_token", z.cell, *p.PerFullToken)
 	}
-	c.compare(row.ID, "available_bytes", z.available, p.Available)
+	r.Check("available_bytes", z.available, p.Available)
 	if len(p.Stages) > 0 && len(s.stages) == 1 {
 		// Only stage 0 is known: take the others' capacity from the row.
 		least := p.Stages[0].Tokens
-		c.compare(row.ID, "stage_tokens", z.tokens, least)
+		r.Check("stage_tokens", z.tokens, least)
 		for _, st := range p.Stages {
 			least = min(least, st.Tokens)
 		}
@@ -115,45 +64,47 @@ func comparePools(c *score, row *golden.SGLangRow, s *setup, z *sizing) {
 			return
 		}
 	}
-	c.compare(row.ID, "max_total_num_tokens", z.tokens, p.Tokens)
+	r.Check("max_total_num_tokens", z.tokens, p.Tokens)
 	if p.FullTokens != nil {
-		c.compare(row.ID, "full_tokens", z.full, *p.FullTokens)
-		c.compare(row.ID, "swa_tokens", z.window, *p.SWATokens)
+		r.Check("full_tokens", z.full, *p.FullTokens)
+		r.Check("swa_tokens", z.window, *p.SWATokens)
 	}
 	if s.dsv4 != nil {
-		c.compare(row.ID, "dsv4_pools", []int64{z.c4, z.c128, z.c4State, z.c128State}, []int64{p.C4Tokens, p.C128Tokens, p.C4State, p.C128State})
+		r.Check("dsv4_pools", []int64{z.c4, z.c128, z.c4State, z.c128State}, []int64{p.C4Tokens, p.C128Tokens, p.C4State, p.C128State})
 	}
 	if s.state != nil {
-		c.compare(row.ID, "mamba_slots", z.slots, p.Slots)
-		c.compare(row.ID, "mamba_slots_per_request", s.state.perReq, p.SlotsPerReq)
+		r.Check("mamba_slots", z.slots, p.Slots)
+		r.Check("mamba_slots_per_request", s.state.perReq, p.SlotsPerReq)
 	}
-	c.compare(row.ID, "max_running_requests", z.running, p.MaxRunning)
-	c.compare(row.ID, "logical_tokens", z.logical, p.Logical)
-	c.compare(row.ID, "max_req_len", z.maxReqLen, p.MaxReqLen)
+	r.Check("max_running_requests", z.running, p.MaxRunning)
+	r.Check("logical_tokens", z.logical, p.Logical)
+	r.Check("max_req_len", z.maxReqLen, p.MaxReqLen)
 	if p.ReqToToken != nil {
-		c.compare(row.ID, "req_to_token", s.reqToToken(z), p.ReqToToken)
+		r.Check("req_to_token", s.reqToToken(z), p.ReqToToken)
 	}
 	pools := s.pools(z, nil)
 	if p.KVPool != nil {
-		compareBytes(c, row, pools)
+		compareBytes(r, row, pools)
 	}
 	lines := s.lines(z, pools, nil)
-	c.compare(row.ID, "summary_line", lines[len(lines)-1], row.Summary)
+	r.Check("summary_line", lines[len(lines)-1], row.Summary)
 	for _, want := range row.Log {
-		if row.PoolError == nil && !slices.Contains(lines, want) {
-			c.compare(row.ID, "log", "\n"+strings.Join(lines, "\n"), "\n"+want)
-		} else {
-			c.compare(row.ID, "log", want, want)
+		if row.PoolError == nil {
+			got := strings.Join(lines, "\n")
+			if slices.Contains(lines, want) {
+				got = want
+			}
+			r.Check("log", got, want)
 		}
 	}
 }
 
-func compareBytes(c *score, row *golden.SGLangRow, pools []pool) {
+func compareBytes(r *scorecard.Row, row *golden.SGLangRow, pools []pool) {
 	kv := row.Pool.KVPool
 	whole := func(p *golden.SGLangKVPool) [2]int64 { return [2]int64{p.KBytes + p.KVBytes, p.VBytes} }
 	if kv.SWA != nil {
-		c.compare(row.ID, "full_pool_bytes", [2]int64{pools[0].k, pools[0].v}, whole(kv.Full))
-		c.compare(row.ID, "swa_pool_bytes", [2]int64{pools[1].k, pools[1].v}, whole(kv.SWA))
+		r.Check("full_pool_bytes", [2]int64{pools[0].k, pools[0].v}, whole(kv.Full))
+		r.Check("swa_pool_bytes", [2]int64{pools[1].k, pools[1].v}, whole(kv.SWA))
 		return
 	}
 	if kv.Class == "DeepSeekV4TokenToKVPool" {
@@ -164,7 +115,7 @@ func compareBytes(c *score, row *golden.SGLangRow, pools []pool) {
 		sum[0] += p.k
 		sum[1] += p.v
 	}
-	c.compare(row.ID, "kv_pool_bytes", sum, whole(kv))
+	r.Check("kv_pool_bytes", sum, whole(kv))
 }
 
 // resolvedSetup is the setup of a row, from its resolved part; why says what that part

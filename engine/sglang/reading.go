@@ -168,25 +168,30 @@ func (f *fields) fail(code problem.Code, key string, value any, format string, a
 	}
 }
 
-// read takes what the engine takes from m.
-func read(m *model.Model) (*reading, *problem.Error) {
+// newReading chooses the levels of m's config that the engine reads.
+func newReading(m *model.Model) *reading {
 	r := &reading{name: m.Name, arch: m.Architecture, kind: m.ModelType, nextN: -1}
 	r.path, _ = m.Config.Nested()
 	r.config.top = levelOf(m.Config.Top(), r.kind)
 	r.config.text = r.config.top
+	if _, named := r.config.top.Raw().Get("language_config"); named && r.path == "" {
+		r.path = "language_config" // under another name in the class
+	}
 	switch r.path {
 	case "thinker_config.text_config", "llm_config", "language_config", "text_config":
 		r.config.text = levelOf(m.Config, m.Config.ModelType())
-	case "":
-		if m.Config.Raw() != m.Config.Top().Raw() { // under another name in the file
-			r.path, r.config.text = "text_config", levelOf(m.Config, m.Config.ModelType())
-		}
 	default: // nested for other readers; this engine reads the outer level
 		r.path = ""
 	}
 	if keepsOuter(r.arch) {
 		r.config.text, r.path = r.config.top, ""
 	}
+	return r
+}
+
+// read takes what the engine takes from m.
+func read(m *model.Model) (*reading, *problem.Error) {
+	r := newReading(m)
 	if refusal := r.readable(); refusal != nil {
 		return nil, refusal
 	}

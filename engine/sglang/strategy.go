@@ -79,6 +79,8 @@ func (f *flags) speculative() *problem.Error {
 		f.maxRunning = 48
 	}
 	switch {
+	case s.algorithm == "STANDALONE" && f.attnDP > 1:
+		return problem.New(problem.Unsupported, "speculative_algorithm", s.algorithm, "does not run with DP attention").By(name)
 	case s.eagle():
 		if s.steps == 0 {
 			s.steps, s.topK, s.tokens = 3, 1, 4
@@ -117,7 +119,12 @@ func (f *flags) speculative() *problem.Error {
 // blockSize is how many tokens a block-drafting model writes at once.
 func (f *flags) blockSize() int64 {
 	if d := f.opts.Draft; d != nil {
-		if n, ok := d.Config.Int("block_size"); ok && n > 0 && n <= maxSize {
+		top := d.Config.Top()
+		v, ok := top.Object("dflash_config").Get("block_size")
+		if !ok {
+			v, _ = top.Value("block_size")
+		}
+		if n := intIn(v); n > 0 {
 			return n
 		}
 	}

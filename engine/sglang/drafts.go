@@ -1,0 +1,121 @@
+package sglang
+
+import (
+	"headcount/dtype"
+	"headcount/model"
+	"headcount/problem"
+)
+
+// ownDrafts are the architectures whose checkpoint is its own draft when none is named
+// (speculative_hook.py, _handle_eagle_family).
+var ownDrafts = map[string]bool{
+	"DeepseekV32ForCausalLM": true, "DeepseekV3ForCausalLM": true, "DeepseekV4ForCausalLM": true, "Glm4MoeForCausalLM": true,
+	"Glm4MoeLiteForCausalLM": true, "GlmMoeDsaForCausalLM": true, "BailingMoeForCausalLM": true, "BailingMoeV2ForCausalLM": true,
+	"BailingMoeV2_5ForCausalLM": true, "MistralLarge3ForCausalLM": true, "PixtralForConditionalGeneration": true,
+	"HYV3ForCausalLM": true, "HYV4ForCausalLM": true, "Qwen4ExpForConditionalGeneration": true,
+}
+
+// draftLayers is how many layers an EAGLE-like draft of r keeps a cache for, when the
+// checkpoint is read as a draft (model_config.py, _config_draft_model).
+func (r *reading) draftLayers() int64 {
+	switch r.arch {
+	case "DeepseekV4ForCausalLM", "Glm5NextForConditionalGeneration", "Qwen3NextForCausalLM", "Qwen4ExpForConditionalGeneration",
+		"Qwen3MoeForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3_5ForCausalLM",
+		"Qwen3_5MoeForCausalLM", "InternS2PreviewForConditionalGeneration", "InternS2MobiusForConditionalGeneration",
+		"ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM", "NemotronH_Omni_Reasoning_V3", "NemotronHForCausalLM",
+		"NemotronHPuzzleForCausalLM", "HYV3ForCausalLM", "HYV4ForCausalLM":
+		return 1
+	}
+	if r.entry.has(mimo) {
+		return 1
+	}
+	if r.nextN >= 0 {
+		return r.nextN
+	}
+	return max(r.layers, r.attnLayers)
+}
+
+// drafts adds what speculative decoding keeps (spec_aux_hidden_state.py).
+func (f *flags) drafts(s *setup) *problem.Error {
+	if f.spec.algorithm == "" {
+		return nil
+	}
+	d := &s.draft
+	*d = draft{on: true, ngram: f.spec.algorithm == "NGRAM", tokens: f.spec.tokens, steps: f.spec.steps, topK: f.spec.topK}
+	switch {
+	case f.spec.eagle():
+		return f.eagleDraft(d)
+	case d.ngram:
+		return nil
+	case f.opts.Draft == nil:
+		return problem.New(problem.MissingField, "speculative_draft_model_path", nil, "missing, and %s drafts with a model of its own", f.spec.algorithm).By(name)
+	}
+	return f.blockDraft(d)
+}
+
+// eagleDraft counts the layers of a draft that shares the target's rows.
+func (f *flags) eagleDraft(d *draft) *problem.Error {
+	source := f.reading
+	switch {
+	case f.opts.Draft != nil:
+		own, refusal := readDraft(f.opts.Draft)
+		if refusal != nil {
+			return refusal
+		}
+		source, d.layers = own, own.draftLayers()
+	case ownDrafts[f.arch]:
+		d.layers = f.draftLayers()
+	case f.nextN < 0:
+		return nil // the engine reserves nothing for a head that the config does not count
+	default:
+		d.layers = f.nextN
+	}
+	d.layers = min(d.layers, maxLayers)
+	if ids, ok := f.config.text.List("mtp_local_layer_ids"); ok {
+		for _, id := range ids {
+			if n, isInt := id.Int(); isInt && n >= 0 && n < d.layers {
+				d.wide++
+			}
+		}
+		return nil
+	}
+	if source.kinds != nil && !f.noHybrid {
+		for _, k := range source.kinds {
+			if k == slides && d.sliding < d.layers {
+				d.sliding++
+			}
+		}
+	}
+	return nil
+}
+
+// blockDraft prices a draft with rows of its own (draft_kv_budget.py).
+func (f *flags) blockDraft(d *draft) *problem.Error {
+	own, refusal := readDraft(f.opts.Draft)
+	if refusal != nil {
+		return refusal
+	}
+	element := f.dtypeOf(own).Bytes()
+	switch f.kvDType {
+	case "fp8_e4m3", "fp8_e5m2", "mxfp8", "nvfp4", "fp4_mx_block16":
+		element = 1
+	case "bf16", "bfloat16":
+		element = dtype.BFloat16.Bytes()
+	}
+	d.cell = mul(headsOf(own.kvHeads, f.attnTP), own.keyDim+own.valueDim, own.layers, element)
+	return nil
+}
+
+// readDraft takes from a draft model what its cache depends on. Whether the engine has a
+// class for it is not asked: it may be one that only drafting algorithms load.
+func readDraft(m *model.Model) (*reading, *problem.Error) {
+	r := newReading(m)
+	r.entry, _ = lookupArch(r.arch)
+	r.dtype = r.configDType()
+	r.shape()
+	r.windows()
+	if err := r.config.err; err != nil {
+		return nil, err.By(name)
+	}
+	return r, nil
+}
