@@ -9,6 +9,7 @@ var graniteMoE = family{
 	resolve: func(r *reader) *Model {
 		e := r.experts("block_sparse_moe", "num_local_experts", "intermediate_size")
 		e.shared, e.sharedWidth = "shared_mlp", r.opt("shared_intermediate_size", 0)
-		return r.decoder(decoder{gated: true, experts: e, everyStage: true})
+		h := r.heads()
+		return r.decoder(decoder{gated: true, heads: h, experts: e, everyStage: true, extra: r.graniteSinks(h)})
 	},
 }
