@@ -12,7 +12,7 @@ import (
 // projection of the hidden state (vllm nemotron_h.py).
 var nemotronH = family{
 	name:          "nemotron_h",
-	architectures: []string{"NemotronHForCausalLM", "NemotronHModel"},
+	architectures: []string{"NemotronHForCausalLM", "NemotronHPuzzleForCausalLM", "NemotronHModel"},
 	types:         []string{"nemotron_h"},
 	resolve: func(r *reader) *Model {
 		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
