@@ -24,10 +24,15 @@ var falconH1 = family{
 			caches: []Cache{h.cache(0), m.cache()},
 			params: append(attentionParams("self_attn", h, hidden, false, false), m.params("mamba", hidden)...),
 		}
-		return r.decoder(decoder{
+		model := r.decoder(decoder{
 			gated: true, heads: h, norms: []string{"input_layernorm", "pre_ff_layernorm"}, names: jambaNames,
 			form: func(int) *form { return layer },
 		})
+		multipliers := 2*m.Inner + 2*m.Groups*m.StateSize + m.Heads // one for each output of in_proj
+		for _, l := range distinct(model.Layers) {
+			l.Buffers = []Param{{Name: "mamba.mup_vector", Part: Attention, Rows: sharded(multipliers, "mamba_d_ssm")}}
+		}
+		return model
 	},
 }
 

@@ -39,10 +39,10 @@ var (
 		&bailingMoE, &param2MoE, &step3, &longcatFlash, &exaoneMoE, &aria, &hunyuanMoE, &flexOlmo, &deepSeekV4, &mistral4, &youtu, &mellum, &kolibri1, &ernieVLMoE, &grok, &xverseMoE}
 	// mixed families: layers that differ in what they cache.
 	mixed = []*family{
-		&gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,
+		&privacyFilter, &gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,
 		&mambaOnly, &mamba2Only, &jamba, &nemotronH, &graniteHybrid, &falconH1, &lfm2, &lfm2MoE, &qwen3Next, &qwen3_5,
 		&gptOSS, &laguna, &mimoV2, &llama4, &museGlimmer, &gemma3n, &gemma4, &kimiLinear,
-		&whisper, &rnj1, &olmoHybrid, &step3p5, &cohere2MoE, &bailingLinear, &miniMax, &recurrentGemma, &zamba2, &bamba,
+		&whisper, &rnj1, &olmoHybrid, &step3p5, &cohere2MoE, &bailingLinear, &miniMax, &recurrentGemma, &zamba2, &bamba, &graniteSWA, &openELM,
 	}
 )
 
