@@ -17,7 +17,7 @@ var laguna = family{
 		a := r.lagunaAttention()
 		return r.decoder(decoder{
 			gated: true, heads: h, experts: e, sparse: r.sparseByType(layers),
-			form: formPerKind(r.lagunaKinds(layers, h.query), func(k lagunaKind) *form {
+			form: formPerKind(r.lagunaKinds(layers, h.query), func(k attentionKind) *form {
 				h := h
 				h.query = k.query
 				return &form{caches: []Cache{h.cache(k.window)}, params: a.params(h, hidden, k.window > 0)}
@@ -26,19 +26,16 @@ var laguna = family{
 	},
 }
 
-// A lagunaKind is what Laguna's layers differ in.
-type lagunaKind struct{ query, window int }
-
 // lagunaKinds reads query heads and window of each layer.
-func (r *reader) lagunaKinds(layers, query int) []lagunaKind {
-	kinds, counts := make([]lagunaKind, layers), r.ints("num_attention_heads_per_layer")
+func (r *reader) lagunaKinds(layers, query int) []attentionKind {
+	kinds, counts := make([]attentionKind, layers), r.ints("num_attention_heads_per_layer")
 	if len(counts) != 0 && len(counts) != layers {
 		r.fail(problem.BadValue, "num_attention_heads_per_layer", "%d entries for %d layers", len(counts), layers)
 		return nil
 	}
 	windows := r.windows(layers)
 	for i := range kinds {
-		kinds[i] = lagunaKind{query: query, window: windows[i]}
+		kinds[i] = attentionKind{query: query, window: windows[i]}
 		if len(counts) > 0 {
 			kinds[i].query = counts[i]
 		}

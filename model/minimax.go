@@ -1,5 +1,7 @@
 package model
 
+import "headcount/problem"
+
 // miniMax is MiniMax-Text-01 in Transformers' own form: lightning attention, with each few
 // layers one of softmax attention, and routed experts (transformers modeling_minimax.py).
 // The checkpoint's own config, which MiniMax-M1's has too, tells the kinds by attn_type_list.
@@ -33,7 +35,7 @@ var miniMax = family{
 		}
 		types := r.ints("attn_type_list")
 		if len(types) != layers {
-			r.fail("bad_value", "attn_type_list", "%d entries for %d layers", len(types), layers)
+			r.fail(problem.BadValue, "attn_type_list", "%d entries for %d layers", len(types), layers)
 		}
 		d.form = func(layer int) *form {
 			if layer < len(types) && types[layer] == 1 {

@@ -108,6 +108,9 @@ func (r *reader) sizeOr(key string, def int) int {
 	return def
 }
 
+// An attentionKind is what layers differ in whose windows go with their query heads.
+type attentionKind struct{ query, window int }
+
 // perLayer is key as a class gives it for one layer in per_layer_config, or def.
 func (r *reader) perLayer(layer int, key string, def int) int {
 	overrides, _ := r.Object("per_layer_config").Get(strconv.Itoa(layer))

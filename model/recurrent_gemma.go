@@ -1,5 +1,7 @@
 package model
 
+import "headcount/problem"
+
 // recurrentGemma is Griffin (arXiv 2402.19427): two layers of gated linear recurrence to
 // each one of windowed attention (transformers modeling_recurrent_gemma.py).
 var recurrentGemma = family{
@@ -23,7 +25,7 @@ var recurrentGemma = family{
 			norms: []string{"temporal_pre_norm", "channel_pre_norm"},
 			form: func(layer int) *form {
 				if layer >= len(blocks) || forms[blocks[layer]] == nil {
-					r.fail("bad_value", "block_types", "neither recurrent nor attention in layer %d", layer)
+					r.fail(problem.BadValue, "block_types", "neither recurrent nor attention in layer %d", layer)
 					return forms["recurrent"]
 				}
 				return forms[blocks[layer]]

@@ -17,14 +17,14 @@ var step3p5 = family{
 			e.beside = gatedMLP("share_expert", MLP, [3]string{}, hidden, sharded(width, "share_expert_dim"))
 		}
 		biased, gated := r.flag("attention_bias", false), r.flag("use_head_wise_attn_gate", false)
-		kinds := make([]lagunaKind, layers)
+		kinds := make([]attentionKind, layers)
 		for i, window := range r.windows(layers) {
-			kinds[i] = lagunaKind{query: h.query, window: window}
+			kinds[i] = attentionKind{query: h.query, window: window}
 			if window > 0 {
 				kinds[i].query = r.sizeOr("num_sliding_attention_heads", h.query)
 			}
 		}
-		build := func(k lagunaKind) *form {
+		build := func(k attentionKind) *form {
 			h := h
 			h.query = k.query
 			params := append(attentionParams("self_attn", h, hidden, biased, false),
@@ -39,9 +39,9 @@ var step3p5 = family{
 			form: formPerKind(kinds, build), nextN: r.nextN(),
 		}
 		if d.nextN > 0 {
-			next := lagunaKind{query: h.query}
+			next := attentionKind{query: h.query}
 			if r.stepNext("mtp_layer_types") == "sliding_attention" {
-				next = lagunaKind{query: r.sizeOr("num_sliding_attention_heads", h.query), window: r.opt("sliding_window", 0)}
+				next = attentionKind{query: r.sizeOr("num_sliding_attention_heads", h.query), window: r.opt("sliding_window", 0)}
 			}
 			d.nextForm, d.nextDense = build(next), r.stepNext("mtp_mlp_layer_types") != "sparse"
 			d.nextJoin = append(deepSeekJoin(hidden), Param{Name: "shared_head.head.weight", Part: Other,

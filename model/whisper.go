@@ -1,6 +1,10 @@
 package model
 
-import "strings"
+import (
+	"strings"
+
+	"headcount/problem"
+)
 
 // whisper is an encoder of audio and a decoder whose layers keep their own tokens and, for
 // cross attention, the encoder's output (vllm whisper.py). The layers are the decoder's;
@@ -12,22 +16,22 @@ var whisper = family{
 	types:         []string{"whisper"},
 	resolve: func(r *reader) *Model {
 		hidden, vocab := r.size("d_model"), r.size("vocab_size")
-		decoder_, encoder := r.whisperSide("decoder", hidden), r.whisperSide("encoder", hidden)
+		text, audio := r.whisperSide("decoder", hidden), r.whisperSide("encoder", hidden)
 		if r.err != nil {
 			return r.model()
 		}
-		cross := decoder_.heads.cache(0)
+		cross := text.heads.cache(0)
 		cross.Kind = Cross
 		layer := &form{
-			caches: []Cache{decoder_.heads.cache(0), cross},
-			params: append(decoder_.attention("self_attn", hidden), decoder_.attention("encoder_attn", hidden)...),
+			caches: []Cache{text.heads.cache(0), cross},
+			params: append(text.attention("self_attn", hidden), text.attention("encoder_attn", hidden)...),
 		}
 		m := r.decoder(decoder{
-			rotary: rotary{none: true}, depth: decoder_.layers, heads: decoder_.heads, intermediate: decoder_.width, mlpBias: true, normBias: true,
+			rotary: rotary{none: true}, depth: text.layers, heads: text.heads, intermediate: text.width, mlpBias: true, normBias: true,
 			norms: []string{"self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"}, tied: true,
 			noFinalNorm: true, names: whisperNames, form: func(int) *form { return layer },
 		})
-		m.Outer = append(encoder.outer(hidden, r.size("num_mel_bins"), r.size("max_source_positions")),
+		m.Outer = append(audio.outer(hidden, r.size("num_mel_bins"), r.size("max_source_positions")),
 			Param{Name: "model.decoder.embed_tokens.weight", Part: Embedding, Rows: whole(vocab), Cols: whole(hidden)},
 			Param{Name: "model.decoder.embed_positions.weight", Part: Embedding, Rows: whole(r.size("max_target_positions")), Cols: whole(hidden)})
 		m.Outer = append(m.Outer, layerNorm("model.decoder.layer_norm", hidden)...)
@@ -48,11 +52,11 @@ type whisperSide struct {
 func (r *reader) whisperSide(side string, hidden int) whisperSide {
 	s := whisperSide{layers: r.size(side + "_layers"), width: r.size(side + "_ffn_dim")}
 	if s.layers > maxLayers {
-		r.fail("bad_value", side+"_layers", "more than %d layers", maxLayers)
+		r.fail(problem.BadValue, side+"_layers", "more than %d layers", maxLayers)
 	}
 	n := max(r.size(side+"_attention_heads"), 1)
 	if hidden%n != 0 {
-		r.fail("not_divisible", side+"_attention_heads", "does not divide the width %d", hidden)
+		r.fail(problem.NotDivisible, side+"_attention_heads", "does not divide the width %d", hidden)
 	}
 	s.heads = heads{query: n, kv: n, key: hidden / n, value: hidden / n}
 	return s

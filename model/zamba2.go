@@ -3,6 +3,8 @@ package model
 import (
 	"slices"
 	"strings"
+
+	"headcount/problem"
 )
 
 // zamba2 is a stack of Mamba-2 layers; before some of them runs one of a few transformer
@@ -31,7 +33,7 @@ var zamba2 = family{
 			heads: b.heads, tied: true, everyStage: true, norms: []string{"input_layernorm"}, names: jambaNames,
 			form: func(layer int) *form {
 				if layer >= len(types) || forms[types[layer]] == nil {
-					r.fail("bad_value", "layers_block_type", "neither mamba nor hybrid in layer %d", layer)
+					r.fail(problem.BadValue, "layers_block_type", "neither mamba nor hybrid in layer %d", layer)
 					return forms["mamba"]
 				}
 				return forms[types[layer]]
@@ -85,7 +87,7 @@ func (r *reader) zambaBlock(hidden int) zambaBlock {
 	n, dim := r.size("num_attention_heads"), r.size("attention_head_dim")
 	b.heads = heads{query: n, kv: n, key: dim, value: dim}
 	if b.count > maxLayers {
-		r.fail("bad_value", "num_mem_blocks", "more than %d", maxLayers)
+		r.fail(problem.BadValue, "num_mem_blocks", "more than %d", maxLayers)
 	}
 	return b
 }
