@@ -111,7 +111,7 @@ func nearest(short string) []*Accelerator {
 		if i > 0 && accelerators[i-1].family == a.family {
 			continue
 		}
-		d := distance(short, a.family)
+		d := problem.Distance(short, a.family)
 		if rest, ok := strings.CutPrefix(short, a.family); ok && rest != "" {
 			d = min(d, reach) // "h100foo"
 		}
@@ -125,28 +125,6 @@ func nearest(short string) []*Accelerator {
 		}
 	}
 	return nil
-}
-
-// distance is the number of letters to insert, delete or replace to turn a into b
-// (Levenshtein). Both are at most maxShort long.
-func distance(a, b string) int {
-	var row [maxShort + 1]int
-	for j := range len(b) + 1 {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 func listed(as []*Accelerator) string {

@@ -20,7 +20,7 @@ func Nearest(name string, candidates []string, n int) []string {
 	var near []scored
 	for _, c := range candidates {
 		have := strings.ToLower(c)
-		cost := distance(wanted, have)
+		cost := Distance(wanted, have)
 		if strings.HasPrefix(have, wanted) || strings.HasPrefix(wanted, have) {
 			cost = min(cost, 1)
 		}
@@ -36,8 +36,9 @@ func Nearest(name string, candidates []string, n int) []string {
 	return out
 }
 
-// distance is the number of single-byte edits between two names.
-func distance(a, b string) int {
+// Distance is the number of single-byte edits between two names, of which no more than
+// their first 96 bytes are compared.
+func Distance(a, b string) int {
 	a, b = a[:min(len(a), maxCompared)], b[:min(len(b), maxCompared)]
 	var buf [maxCompared + 1]int
 	row := buf[:len(b)+1]
