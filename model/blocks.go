@@ -148,6 +148,9 @@ func (r *reader) layers() int {
 func (r *reader) windows(layers int) []int {
 	out := make([]int, layers)
 	window := r.opt("sliding_window", 0)
+	if window > 0 {
+		r.from("sliding_window", r.Where("sliding_window"))
+	}
 	types := r.layerTypes(layers)
 	for i := range out {
 		if types == nil || types[i] == "sliding_attention" {

@@ -35,6 +35,9 @@ func (r *reader) layerTypes(layers int) []string {
 			return nil
 		}
 	}
+	if types != nil {
+		r.from("layer_types", r.Where("layer_types"))
+	}
 	return types
 }
 
