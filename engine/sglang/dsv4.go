@@ -1,5 +1,7 @@
 package sglang
 
+import "headcount/engine"
+
 // dsv4 is DeepSeek-V4's compressed attention: every layer has a window of latents, some
 // layers keep one compressed latent for 4 or 128 tokens besides.
 type dsv4 struct {
@@ -82,4 +84,20 @@ func (s *setup) dsv4Split(z *sizing) {
 	if s.stages[0].c4 > 0 {
 		z.c4State = z.window / s.page * s.ring(4)
 	}
+}
+
+// dsv4Pools are the pools of stage 0, as they are priced.
+func (s *setup) dsv4Pools(z *sizing, out []engine.Pool) []engine.Pool {
+	st := &s.stages[0]
+	pool := func(name string, tokens, layers int64, each float64) {
+		if layers > 0 {
+			out = append(out, engine.Pool{Name: name, Tokens: tokens, KBytes: truncate(float64(tokens) * each * float64(layers))})
+		}
+	}
+	pool("window", z.window, st.all, rowBytes(s.page))
+	pool("compressed 4", z.c4, st.c4, rowBytes(s.page/4))
+	pool("index", z.c4, st.c4, float64(s.dsv4.indexDim+s.dsv4.indexDim/128*4))
+	pool("compressed 128", z.c128, st.c128, rowBytes(s.page/128))
+	pool("state", z.c128State, st.c128, float64(2*s.dsv4.headDim*4))
+	return out
 }

@@ -10,6 +10,10 @@ func (s *setup) lines(z *sizing, pools []pool, out []string) []string {
 	n := 0
 	end := func() { ends[n] = len(b); n++ }
 
+	if s.reserveMiB > 0 {
+		b.reserve(s.reserveMiB)
+		end()
+	}
 	if z.own != z.tokens { // logged once by its own budget, once as the stages or the cap have it
 		own := *z
 		if s.split(&own, z.own) == nil && b.division(s, &own) {
@@ -20,6 +24,10 @@ func (s *setup) lines(z *sizing, pools []pool, out []string) []string {
 		end()
 	}
 	if s.state != nil {
+		if z.stateCaps {
+			b.capped(s, z)
+			end()
+		}
 		b.state(s, z)
 		end()
 	}
@@ -50,7 +58,7 @@ func (s *setup) lines(z *sizing, pools []pool, out []string) []string {
 }
 
 // maxLines is the most lines that lines returns.
-const maxLines = maxPools + 5
+const maxLines = maxPools + 7
 
 // division is the line that says how the tokens are divided over unlike pools; most
 // models have no such line.
@@ -114,6 +122,20 @@ func (b *text) pool(p *pool) {
 	b.add(" GB, V size: ")
 	b.gib(float64(p.v) / gib)
 	b.add(" GB")
+}
+
+func (b *text) reserve(mib int64) {
+	b.add("Reserving ")
+	b.gib(float64(mib) / 1024)
+	b.add(" GB of the KV budget for post-sizing multimodal allocations (feature-transport pools + embedding cache).")
+}
+
+func (b *text) capped(s *setup, z *sizing) {
+	b.pair("max_running_requests is capped to ", z.running)
+	b.pair(" by the mamba state cache (max_mamba_cache_size=", z.slots)
+	b.pair(", ", s.state.perReq)
+	b.add(" state slots per request). To raise it: increase --mamba-full-memory-ratio or --max-mamba-cache-size, " +
+		"or halve the state size with --mamba-ssm-dtype bfloat16.")
 }
 
 func (b *text) state(s *setup, z *sizing) {

@@ -37,8 +37,9 @@ type reading struct {
 	attnLayers int64 // num_attention_layers
 	loops      int64 // times that each layer runs, with a cache of its own
 
-	modal modality
-	nextN int64 // num_nextn_predict_layers; -1 when the key is missing
+	modal  modality
+	slides bool  // some layers slide, whether the engine knows of it or not
+	nextN  int64 // num_nextn_predict_layers; -1 when the key is missing
 
 	kinds  []layerKind // of a hybrid sliding-window model, by layer
 	states *stateModel
@@ -185,6 +186,11 @@ func newReading(m *model.Model) *reading {
 	}
 	if keepsOuter(r.arch) {
 		r.config.text, r.path = r.config.top, ""
+	}
+	for _, l := range m.Layers {
+		for _, c := range l.Caches {
+			r.slides = r.slides || c.Kind == model.Sliding || c.Kind == model.Chunked
+		}
 	}
 	return r
 }

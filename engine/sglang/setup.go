@@ -1,5 +1,7 @@
 package sglang
 
+import "headcount/dtype"
+
 // A setup is what the engine has decided by the time the weights are loaded: all that the
 // size of its pools depends on. Sizes are of one rank, in elements or tokens.
 type setup struct {
@@ -135,6 +137,10 @@ type state struct {
 	ratio    float64 // mamba_full_memory_ratio
 	slots    int64   // --max-mamba-cache-size; 0: not given
 	perReq   int64   // slots a request needs
+
+	windows    [][2]int64 // channels and columns of each convolution
+	matrix     [3]int64   // recurrent state: heads, value width, key width
+	matrixType dtype.Type
 }
 
 // slot is the bytes of one slot in layers layers.

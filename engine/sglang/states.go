@@ -348,33 +348,35 @@ func (t *stateModel) slot(tp int64) (s state, refusal *problem.Error) {
 		}
 		return n / tp
 	}
-	add1 := func(channels, columns int64) {
+	convolve := func(channels, columns int64) {
 		if columns <= 0 || channels <= 0 {
 			return
 		}
 		s.conv = add(s.conv, mul(channels, columns, convBytes))
 		s.channels = add(s.channels, mul(channels, convBytes))
 		s.taps = columns
+		s.windows = append(s.windows, [2]int64{channels, columns})
 	}
 	if t.extra == nil {
 		groups := t.groups
 		if groups%tp != 0 {
 			groups = tp // repeated until each rank has one
 		}
-		add1(divide(add(t.inner, mul(2, groups, t.stateSize)), "conv_dim"), t.kernel-1)
+		convolve(divide(add(t.inner, mul(2, groups, t.stateSize)), "conv_dim"), t.kernel-1)
 	}
 	for _, c := range t.extra {
 		switch {
 		case c.perHead > 0:
-			add1(mul(max(1, c.width/tp), c.perHead), c.columns)
+			convolve(mul(max(1, c.width/tp), c.perHead), c.columns)
 		case c.whole:
-			add1(c.width, c.columns)
+			convolve(c.width, c.columns)
 		default:
-			add1(divide(c.width, "conv_dim"), c.columns)
+			convolve(divide(c.width, "conv_dim"), c.columns)
 		}
 	}
 	if t.stateSize > 0 {
-		s.temporal = mul(divide(t.heads, "num_heads"), t.headDim, t.stateSize, t.temporal.Bytes())
+		s.matrix, s.matrixType = [3]int64{divide(t.heads, "num_heads"), t.headDim, t.stateSize}, t.temporal
+		s.temporal = mul(s.matrix[0], s.matrix[1], s.matrix[2], t.temporal.Bytes())
 	}
 	s.dense = t.dense
 	return s, refusal

@@ -48,6 +48,15 @@ func (s *setup) admits(st *stage, tokens int64) *problem.Error {
 		WithHint("raise --swa-full-tokens-ratio or --mem-fraction-static")
 }
 
+// windowHeld is the tokens of the window pool that a request holds at most while it
+// decodes: the window, what is not yet evicted, and a page begun.
+func (s *setup) windowHeld() int64 {
+	if s.window == 0 {
+		return maxSize
+	}
+	return mul(ceilDiv(s.window+evictionInterval, s.page)+1, s.page)
+}
+
 // capped: without a prefix cache and with a known number of requests, the window pool
 // holds just what they can use (SWARequestCapPoolConfigurator.is_applicable).
 func (s *setup) capped(st *stage) bool {

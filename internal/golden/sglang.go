@@ -223,7 +223,7 @@ type SGLangError struct {
 }
 
 // SGLangKept are words of the log lines that a report gives; the extract keeps these alone.
-var SGLangKept = []string{"KV Cache is allocated", "Mamba Cache is allocated", "sliding window memory pool", "SWAKVPool", "DSV4 pool sizes"}
+var SGLangKept = []string{"KV Cache is allocated", "Mamba Cache is allocated", "sliding window memory pool", "SWAKVPool", "DSV4 pool sizes", "capped to", "Reserving"}
 
 // SGLangFile is the committed extract, below the repository's root.
 const SGLangFile = "engine/sglang/testdata/golden.jsonl.gz"
