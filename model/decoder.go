@@ -138,7 +138,7 @@ func (d decoder) kinds(layers int) []layerKind {
 func (d decoder) caches(k layerKind) []Cache {
 	switch {
 	case d.encoder:
-		return []Cache{{Kind: EncoderOnly, Attn: d.heads.geometry()}}
+		return []Cache{{Kind: EncoderOnly, Attn: d.heads.geometry(), Window: k.window}}
 	case k.form != nil:
 		return k.form.caches
 	case d.latent == nil:

@@ -1,5 +1,7 @@
 package model
 
+import "headcount/dtype"
+
 // deepSeekSparse are DeepSeek-V3.2 and GLM-5: DeepSeek-V3 whose attention reads only the
 // tokens that an indexer chose (vllm models/deepseek_v32). A layer with an indexer of its
 // own has a second cache, for the indexer's keys.
@@ -12,6 +14,20 @@ var deepSeekSparse = family{
 		if d.indexed == nil {
 			d.latent.indexer, d.indexed = r.indexer(), r.indexed(r.layers())
 		}
-		return r.decoder(d)
+		return r.indexedRopes(r.decoder(d))
 	},
+}
+
+// indexedRopes gives the indexer a table of its own, unless it turns pairs of elements as
+// attention does; stretched positions are kept in float32.
+func (r *reader) indexedRopes(m *Model) *Model {
+	for i := range m.Ropes {
+		if m.Ropes[i].Type == "yarn" || m.Ropes[i].Type == "deepseek_yarn" {
+			m.Ropes[i].DType = dtype.Float32
+		}
+	}
+	if !r.flag("indexer_rope_interleave", false) {
+		m.Ropes = append(m.Ropes, m.Ropes...)
+	}
+	return m
 }

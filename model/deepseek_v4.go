@@ -40,8 +40,23 @@ var deepSeekV4 = family{
 		}
 		m.Outer = decoder{vocab: vocab}.outer(r, v.hidden, false)
 		m.Outer = append(m.Outer, everywhere(v.head("model.hc_head")...)...)
+		m.Ropes = r.compressedRopes()
 		return m
 	},
+}
+
+// compressedRopes are the tables of tokens as they are and of compressed ones, whose
+// positions are stretched; both are float32.
+func (r *reader) compressedRopes() []Rope {
+	at := rotary{dim: r.opt("qk_rope_head_dim", 64), dtype: dtype.Float32}
+	stretched := r.rope(r.Object("rope_parameters"), at, at.dim)
+	if nested := dict(r.Object("rope_parameters"), "compress"); nested != nil {
+		stretched = r.rope(nested, at, at.dim)
+	}
+	plain := stretched
+	plain.Type, plain.Factor, plain.LayerType = "default", 1, "uncompressed"
+	stretched.LayerType = "compressed"
+	return []Rope{plain, stretched}
 }
 
 // compressed is DeepSeek-V4's attention and what a layer has around it.

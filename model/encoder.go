@@ -154,6 +154,17 @@ var modernBERTNames = strings.NewReplacer(
 	"self_attn.q_proj", "attn.Wqkv", "self_attn.k_proj", "attn.Wqkv", "self_attn.v_proj", "attn.Wqkv",
 	"self_attn.o_proj", "attn.Wo", "gate_proj", "Wi", "up_proj", "Wi", "down_proj", "Wo")
 
+// stretched is how many positions a table has that is made for the whole stretched length
+// of dynamic scaling.
+func (r *reader) stretched() int {
+	length := r.opt("max_position_embeddings", 2048)
+	f, ok := factor(r.Object("rope_parameters"))
+	if n := float64(length) * f; ok && textOf(r.Object("rope_parameters"), "rope_type") == "dynamic" && n >= 1 && n < maxSize {
+		return int(n)
+	}
+	return length
+}
+
 // nomicBERT is BERT with rotary positions and, for swiglu, a gate; its file has GPT-2's
 // names (vllm bert_with_rope.py, config.py NomicBertModelConfig).
 var nomicBERT = family{
@@ -172,6 +183,7 @@ var nomicBERT = family{
 			normBias:     true,
 			norms:        []string{"norm1", "norm2"},
 			intermediate: r.opt("n_inner", 0),
+			rotary:       rotary{length: r.stretched()},
 		}
 		m := r.decoder(d)
 		m.Outer = append([]Param{

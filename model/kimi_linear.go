@@ -41,6 +41,11 @@ var kimiLinear = family{
 				return f
 			}),
 		})
+		for _, layer := range distinct(m.Layers) {
+			if len(layer.Caches) > 0 && layer.Caches[0].Kind == Latent {
+				layer.Buffers = []Param{{Name: "self_attn.scale", Part: Attention, Rows: whole(1), DType: dtype.Float32}}
+			}
+		}
 		if blocks {
 			m.Outer = append(m.Outer, Param{Name: "model.output_attn_res_norm.weight", Part: Norm, Rows: whole(hidden), Stage: LastStage},
 				Param{Name: "model.output_attn_res_proj.weight", Part: Other, Rows: whole(1), Cols: whole(hidden), Stage: LastStage})

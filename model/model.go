@@ -40,6 +40,9 @@ type Model struct {
 	// Buffers are tensors outside of layers that are computed, not loaded.
 	Buffers []Param
 
+	// Towers: the checkpoint holds more than the text model that Layers and Outer list.
+	Towers bool
+
 	// WeightsUnknown says why Params cannot be relied on (a quantised layout or a tower whose
 	// rule is not known); empty when they are exact.
 	WeightsUnknown string

@@ -21,7 +21,7 @@ var molmo = family{
 			d.qkNorm = normWhole
 		}
 		m := r.decoder(d)
-		m.WeightsUnknown = "parameters of the tower beside the text model"
+		m.Towers = true
 		return m
 	},
 }

@@ -125,12 +125,19 @@ func sameTable(a, b Rope) bool {
 
 // Serves reports whether any of the layers uses the rope.
 func (rope Rope) Serves(layers []*Layer) bool {
-	if rope.LayerType == "" {
-		return true
+	return rope.LayerType == "" || slices.ContainsFunc(layers, rope.serves)
+}
+
+func (rope Rope) serves(l *Layer) bool {
+	compressed := slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Ratio > 1 })
+	windowed := slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Window > 0 })
+	switch rope.LayerType {
+	case "compressed":
+		return compressed
+	case "uncompressed":
+		return !compressed
+	case "sliding_attention", "chunked_attention":
+		return windowed
 	}
-	return slices.ContainsFunc(layers, func(l *Layer) bool {
-		return slices.ContainsFunc(l.Caches, func(c Cache) bool {
-			return (c.Kind == Sliding || c.Kind == SlidingLatent) == (rope.LayerType == "sliding_attention")
-		})
-	})
+	return len(l.Caches) > 0 && !windowed
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"headcount/checkpoint"
 	"headcount/dtype"
 )
 
@@ -45,29 +46,37 @@ func (m *Model) finish(c *Config, f *family) {
 		m.Outer = slices.DeleteFunc(m.Outer, func(p Param) bool { return p.Part == Head || p.Part == Pooler })
 		m.Outer = append(m.Outer, head(m.HiddenSize, m.VocabSize, labels(c))...)
 	}
+	m.Towers = m.Towers || c.towers()
 	if m.WeightsUnknown == "" {
-		m.WeightsUnknown = unknownWeights(c, f, m.Architecture)
+		m.WeightsUnknown = unknownWeights(c, f, m)
 	}
 }
 
 // unknownWeights says why the text model's parameters are not the checkpoint's, "" when
 // they are.
-func unknownWeights(c *Config, f *family, arch string) string {
-	if method, block := c.Quantization(); block != nil && method != "" {
+func unknownWeights(c *Config, f *family, m *Model) string {
+	if method, _ := c.Quantization(); method != "" {
 		return "weights are quantised: " + method
 	}
-	for _, key := range towerKeys {
-		if v, ok := c.top.object.Get(key); ok && v.Any() != "null" {
-			return "parameters outside of the text model: " + key
-		}
+	if m.Towers {
+		return "parameters of towers beside the text model"
 	}
-	if path, nested := c.Nested(); nested {
-		return "parameters outside of " + path
-	}
-	if arch != "" && !f.knows(arch) {
+	if arch := m.Architecture; arch != "" && !f.knows(arch) {
 		return "parameters of " + arch + " beyond its " + f.name + " decoder"
 	}
 	return ""
+}
+
+// towers reports whether a checkpoint holds more than a text model: the text config is
+// nested, or lies beside another model's.
+func (c *Config) towers() bool {
+	if _, nested := c.Nested(); nested {
+		return true
+	}
+	return slices.ContainsFunc(towerKeys, func(key string) bool {
+		v, ok := c.top.object.Get(key)
+		return ok && v.Kind() != checkpoint.Null
+	})
 }
 
 // A taskHead is what a checkpoint has in the place of a language-model head.

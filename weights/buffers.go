@@ -3,6 +3,7 @@ package weights
 import (
 	"math"
 
+	"headcount/attn"
 	"headcount/model"
 )
 
@@ -18,6 +19,9 @@ const (
 // family adds (named_buffers of the module that 0.33.0 builds). ok is false where towers
 // have buffers of their own.
 func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
+	if m.Towers {
+		return nil, false
+	}
 	b.Layout = b.Layout.Normal()
 	bytes = make([]int64, len(b.Spans))
 	for i, span := range b.Spans {
@@ -47,8 +51,13 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 func (t *tally) layerBuffers(l *model.Layer) (n int64) {
 	for _, c := range l.Caches {
 		switch c.Kind {
-		case model.Full, model.Sliding, model.Chunked, model.Latent, model.SlidingLatent, model.Cross, model.EncoderOnly, model.Shared:
+		case model.Full, model.Sliding, model.Chunked, model.Cross, model.EncoderOnly, model.Shared:
 			n += scales
+		case model.Latent, model.SlidingLatent:
+			// A vector that is all latent, or waits to be compressed to one, has none (DeepSeek-V4).
+			if c.Expanded != (attn.Geometry{}) && c.Attn.LatentDim < c.Attn.KeyDim {
+				n += scales
+			}
 		case model.Recurrent:
 			n += t.convView(c.State)
 		}
