@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"headcount/attn"
-	"headcount/checkpoint"
 	"headcount/engine"
 	"headcount/hw"
 	"headcount/internal/golden"
@@ -68,19 +67,9 @@ func (c *corpusModels) get(t *testing.T, file, id string) *model.Model {
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	m := &model.Model{Name: id, Config: model.NewConfig(src), ModelType: textOf(src.Config, "model_type")}
-	archs, _ := src.Config.Get("architectures")
-	if list := archs.List(); len(list) > 0 {
-		m.Architecture, _ = list[0].Text()
-	}
+	m := bare(id, src)
 	c.models[file] = m
 	return m
-}
-
-func textOf(o *checkpoint.Object, key string) string {
-	v, _ := o.Get(key)
-	s, _ := v.Text()
-	return s
 }
 
 // TestGoldenRows plans every golden row from its config and compares what binds, and what

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"headcount/attn"
+	"headcount/dtype"
 	"headcount/engine"
 	"headcount/hw"
 	"headcount/layout"
@@ -73,6 +74,7 @@ type flags struct {
 	strategy        string // of the states' prefix cache
 	reserveMiB      int64
 	method          string // of quantisation; "" for none
+	dtype           dtype.Type
 	spec            specFlags
 }
 

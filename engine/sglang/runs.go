@@ -38,18 +38,38 @@ func (a *answer) runs(i int, stored dtype.Type) []engine.Run {
 		run.Layers = int(st.layers)
 		return append(out, run)
 	}
-	last := parts
+	var made [parts]engine.Run // equal runs share what they point to
+	count := 0
+	f.eachRun(s, st, func(part, int) { count++ })
+	out = make([]engine.Run, 0, count)
+	f.eachRun(s, st, func(p part, layers int) {
+		if made[p].Kind == "" {
+			made[p] = s.run(p, stored)
+		}
+		run := made[p]
+		run.Layers = layers
+		out = append(out, run)
+	})
+	return out
+}
+
+// eachRun gives the caches of a stage in order, equal neighbours counted together.
+func (f *flags) eachRun(s *setup, st *stage, give func(p part, layers int)) {
+	last, layers := parts, 0
 	for layer := st.start; layer < st.end; layer++ {
 		var held [3]part
 		for _, p := range f.parts(s, layer, held[:0]) {
-			if p != last {
-				out = append(out, s.run(p, stored))
-				last = p
+			if p != last && layers > 0 {
+				give(last, layers)
+				layers = 0
 			}
-			out[len(out)-1].Layers++
+			last = p
+			layers++
 		}
 	}
-	return out
+	if layers > 0 {
+		give(last, layers)
+	}
 }
 
 // parts are the caches of one layer, in the order in which they are built.

@@ -9,6 +9,7 @@ package sglang
 
 import (
 	"headcount/engine"
+	"headcount/model"
 	"headcount/problem"
 )
 
@@ -52,7 +53,7 @@ func (a *answer) plan(job engine.Job) *problem.Error {
 	if err := job.Layout.Check(); err != nil {
 		return asProblem(err)
 	}
-	r, refusal := read(job.Model)
+	r, refusal := readOnce(job.Model)
 	if refusal != nil {
 		return refusal
 	}
@@ -75,6 +76,26 @@ func (a *answer) plan(job engine.Job) *problem.Error {
 	}
 	a.fill()
 	return nil
+}
+
+// readingKey is where a Model keeps what the engine took from it.
+type readingKey struct{}
+
+// readOnce is what the engine takes from m, taken the first time that it is asked for.
+func readOnce(m *model.Model) (*reading, *problem.Error) {
+	type outcome struct {
+		reading *reading
+		refusal *problem.Error
+	}
+	o := m.Memo(readingKey{}, func() any {
+		r, refusal := read(m)
+		return outcome{r, refusal}
+	}).(outcome)
+	if o.refusal != nil {
+		refusal := *o.refusal
+		return nil, &refusal
+	}
+	return o.reading, nil
 }
 
 // asProblem is err as the one shape in which problems are told.
