@@ -239,17 +239,6 @@ func TestLookupAllocationFree(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"h100", "h100", 0}, {"h100", "h200", 1}, {"h100", "a10", 2}, {"mi300", "mi300x", 1}, {"", "abc", 3}, {"kitten", "sitting", 3}} {
-		if got := distance(tt.a, tt.b); got != tt.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
-		}
-	}
-}
-
 func TestRoundTrip(t *testing.T) {
 	for _, a := range All() {
 		text, err := json.Marshal(a)
