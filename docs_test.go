@@ -17,8 +17,10 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"headcount"
+	"headcount/engine"
 	"headcount/internal/cli"
 	"headcount/internal/shared"
+	"headcount/layout"
 )
 
 // TestDocsConsole runs what the documentation shows. In a block of console, each line that
@@ -46,7 +48,7 @@ func TestDocsConsole(t *testing.T) {
 
 // notRun are commands that documents show and no test runs, by how they begin. The second
 // of the README is run by .ci/run.
-var notRun = []string{"go test ", "go build ", "go install ", "go tool ", "go mod ", "git ", "cd ", ".ci/run", "HEADCOUNT_", "HF_HUB_OFFLINE=1 ", "headcount completion ", "headcount man "}
+var notRun = []string{"go test ", "go build ", "go install ", "go tool ", "go mod ", "go run ./tools/", "git ", "cd ", ".ci/run", "HEADCOUNT_", "HF_HUB_OFFLINE=1 ", "headcount completion ", "headcount man "}
 
 // documents are the Markdown files that people write.
 func documents(t *testing.T) []string {
@@ -124,9 +126,12 @@ func replay(t *testing.T, text string) string {
 // A shell runs the commands of one document in the working directory.
 type shell struct{ status int }
 
+// word is one of a command, which single quotes hold together.
+var word = regexp.MustCompile(`'[^']*'|\S+`)
+
 // run returns what command prints; shown is what the document shows.
 func (s *shell) run(t *testing.T, command, shown string) string {
-	args := strings.Fields(strings.Replace(command, "go run ./cmd/headcount", "headcount", 1))
+	args := word.FindAllString(strings.Replace(command, "go run ./cmd/headcount", "headcount", 1), -1)
 	if len(args) == 0 || slices.ContainsFunc(notRun, func(start string) bool { return strings.HasPrefix(command, start) }) {
 		return shown
 	}
@@ -250,7 +255,8 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
-// TestDocsImports holds the table of packages in docs/architecture.md to what go list says.
+// TestDocsImports holds docs/architecture.md to what go list says: each package is named, and
+// the list of imports is theirs.
 func TestDocsImports(t *testing.T) {
 	var table strings.Builder
 	list := goList(t, "-f", `{{.ImportPath}}:{{join .Imports ","}}`, "./...")
@@ -267,6 +273,12 @@ func TestDocsImports(t *testing.T) {
 	}
 	path := filepath.Join(shared.Root(), "docs", "architecture.md")
 	have := read(t, path)
+	for _, line := range list {
+		pkg, _, _ := strings.Cut(line, ":")
+		if !strings.Contains(have, "`"+short(pkg)+"`") && !program(pkg) {
+			t.Errorf("docs/architecture.md does not name %s", short(pkg))
+		}
+	}
 	block := regexp.MustCompile("(?ms)^```imports\n.*?^```$")
 	compare(t, path, have, block.ReplaceAllLiteralString(have, "```imports\n"+table.String()+"```"))
 }
@@ -275,15 +287,18 @@ func TestDocsImports(t *testing.T) {
 func short(path string) string { return strings.TrimPrefix(path, "headcount/") }
 
 // TestDocsJSON wants each field of a Request and of a Report in docs/reference/json.md, and
-// no other.
+// no other. The table of flags there is made from the types.
 func TestDocsJSON(t *testing.T) {
-	fields := map[string]bool{}
-	for _, root := range []reflect.Type{reflect.TypeFor[headcount.Request](), reflect.TypeFor[headcount.Report]()} {
-		collect(root, fields)
-	}
-	documented := map[string]bool{}
+	path := filepath.Join(shared.Root(), "docs", "reference", "json.md")
+	page := read(t, path)
+	flags := regexp.MustCompile(`(?s)<!-- flags -->.*<!-- end -->`)
+	compare(t, path, page, flags.ReplaceAllLiteralString(page, "<!-- flags -->\n"+flagTable()+"<!-- end -->"))
+
+	fields, documented := map[string]bool{}, map[string]bool{}
+	collect(reflect.TypeFor[headcount.Request](), fields)
+	collect(reflect.TypeFor[headcount.Report](), fields)
 	row := regexp.MustCompile("(?m)^\\| ((?:`[a-z_0-9]+`(?:, )?)+) \\|")
-	for _, found := range row.FindAllStringSubmatch(read(t, filepath.Join(shared.Root(), "docs", "reference", "json.md")), -1) {
+	for _, found := range row.FindAllStringSubmatch(page, -1) {
 		for name := range strings.SplitSeq(found[1], ", ") {
 			documented[strings.Trim(name, "`")] = true
 		}
@@ -298,6 +313,39 @@ func TestDocsJSON(t *testing.T) {
 			t.Errorf("docs/reference/json.md names %s, which is no field", name)
 		}
 	}
+}
+
+// flagTable is a row for each engine flag of a Request.
+func flagTable() string {
+	var b strings.Builder
+	b.WriteString("| field | type | value |\n|---|---|---|\n")
+	for _, typ := range []reflect.Type{reflect.TypeFor[layout.Layout](), reflect.TypeFor[engine.Options]()} {
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			help, _, _ := strings.Cut(typ.Field(i).Tag.Get("help"), "; a list is a sweep")
+			if help != "" {
+				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, jsonType(typ.Field(i).Type), help)
+			}
+		}
+	}
+	return b.String()
+}
+
+// jsonType is a Go type as JSON has it.
+func jsonType(typ reflect.Type) string {
+	switch typ.Kind() {
+	case reflect.Pointer:
+		return jsonType(typ.Elem())
+	case reflect.Slice:
+		return "list of " + jsonType(typ.Elem()) + "s"
+	case reflect.Int, reflect.Int64:
+		return "whole number"
+	case reflect.Float64:
+		return "number"
+	case reflect.Bool:
+		return "true or false"
+	}
+	return "string"
 }
 
 // collect adds the JSON names of a type's fields, and of theirs that are ours.
