@@ -1,6 +1,10 @@
 package model
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"headcount/checkpoint"
 	"headcount/internal/formula"
 	"headcount/problem"
@@ -36,6 +40,7 @@ func construct(file *checkpoint.Object, class *class, kind string) *attributes {
 
 func constructAt(file *checkpoint.Object, class *class, kind string, depth int) *attributes {
 	a := &attributes{file: file, class: class, kind: kind, depth: depth}
+	a.checkTypes()
 	for _, f := range class.derived {
 		if f == nil {
 			a.join()
@@ -53,8 +58,10 @@ func constructAt(file *checkpoint.Object, class *class, kind string, depth int) 
 // freeze computes what is otherwise computed when it is first read.
 func (a *attributes) freeze() {
 	a.nameRope()
-	for name := range a.class.subConfigs {
-		a.sub(name)
+	for _, name := range slices.Sorted(maps.Keys(a.class.subConfigs)) {
+		if sub := a.sub(name); sub != nil && sub.err != nil && a.err == nil {
+			a.err = within(name, sub.err)
+		}
 	}
 	for name, f := range a.class.property {
 		if v, ok, err := f.Eval(a); ok && err == nil {
@@ -63,6 +70,19 @@ func (a *attributes) freeze() {
 		}
 	}
 	a.frozen = true
+	a.checkConditions()
+}
+
+// within places the problem of a nested config.
+func within(name string, err *problem.Error) *problem.Error {
+	out := *err
+	if out.Field != "" {
+		out.Message = name + "." + out.Message
+		out.Field = name + "." + out.Field
+	} else {
+		out.Message = name + ": " + out.Message
+	}
+	return &out
 }
 
 // apply evaluates one formula and sets its target.
@@ -74,7 +94,8 @@ func (a *attributes) apply(f *formula.Formula) {
 	}
 	v, ok, err := f.Eval(a)
 	if err != nil {
-		if a.err == nil {
+		// A temporary may belong to a condition that the constructor would not have reached.
+		if a.err == nil && a.class.types != nil && !strings.HasPrefix(f.Target, "_") {
 			a.err = problem.New(problem.BadValue, f.Target, nil, "%s: %v", f, err)
 		}
 		return
@@ -153,7 +174,9 @@ func (a *attributes) lookup(name string) (v checkpoint.Value, from string, ok bo
 			return v, "", true
 		}
 	}
-	v, ok = a.class.defaults.Get(field)
+	if v, ok = a.class.defaults.Get(field); !ok && name == "model_type" && a.kind != "" {
+		return checkpoint.NewText(a.kind), defaultOrigin, true
+	}
 	return v, defaultOrigin, ok
 }
 

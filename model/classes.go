@@ -23,6 +23,10 @@ import (
 //	derived      what the constructor computes, in order; package formula reads it. "super"
 //	             is where the file's other keys become attributes
 //	property     attributes computed when they are read
+//	types        of fields whose type the default does not tell; see classcheck.go. Without it
+//	             the class checks nothing
+//	checks       conditions under which the class refuses a file
+//	any_layers   the class has its own rule for layer_types
 //	rope         how rotary parameters are brought into one form, where that is special
 //	tp_plan      base_model_tp_plan, the layers that the Transformers backend can split;
 //	             "=llama" is the plan of another line
@@ -53,6 +57,10 @@ type class struct {
 	property map[string]*formula.Formula
 	rope     ropeRule
 	tpPlan   tpPlan
+
+	types     map[string]string  // of fields, where the default does not tell; nil: nothing is checked
+	checks    []*formula.Formula // true: the class refuses the file
+	anyLayers bool               // layer_types are the class's own to check
 
 	// fieldFor are fields that set an attribute of another name: attribute → field. Of two
 	// that set one attribute, the later in the constructor's order counts.
@@ -146,6 +154,23 @@ func newClass(o *checkpoint.Object) (*class, error) {
 			return nil, err
 		}
 		c.derived = append(c.derived, f)
+	}
+	if _, strict := o.Get("types"); strict {
+		c.types = texts(o, "types")
+		if c.types == nil {
+			c.types = map[string]string{}
+		}
+	}
+	v, _ = o.Get("any_layers")
+	c.anyLayers, _ = v.Bool()
+	v, _ = o.Get("checks")
+	for _, line := range v.List() {
+		text, _ := line.Text()
+		f, err := formula.ParseExpr(text)
+		if err != nil {
+			return nil, err
+		}
+		c.checks = append(c.checks, f)
 	}
 	for attr, text := range texts(o, "property") {
 		f, err := formula.ParseExpr(text)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"headcount/checkpoint"
+	"headcount/problem"
 )
 
 // A Config is a checkpoint's config.json as its Transformers class presents it: the text
@@ -128,6 +129,10 @@ func (c *Config) ModelType() string { return c.text.kind }
 
 // Known reports whether Transformers or an engine has a class for the model_type.
 func (c *Config) Known() bool { return c.text.known }
+
+// Refused is why the file's class, or that of a config nested in it, does not take the file;
+// nil when it does. Any engine that reads it by that class refuses it.
+func (c *Config) Refused() *problem.Error { return c.top.attributes.err }
 
 // HFQuant is hf_quant_config.json, nil when there is none.
 func (c *Config) HFQuant() *checkpoint.Object { return c.hfQuant }

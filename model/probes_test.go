@@ -18,7 +18,7 @@ import (
 // attribute; tools/facts/probes.py wrote it. The list names what formulas cannot say.
 func TestClassesAgainstTransformers(t *testing.T) {
 	known := probeMisses(t)
-	agree, total := 0, 0
+	agree, total, files, refusals := 0, 0, 0, 0
 	wrong := map[string]string{} // "model_type attribute" → first difference
 	for line := range probeLines(t) {
 		row, _, err := checkpoint.Parse([]byte(`{"row":` + line + `}`))
@@ -26,6 +26,7 @@ func TestClassesAgainstTransformers(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, _ := row.Get("row")
+		files++
 		kind, _ := v.List()[0].Text()
 		file, want := v.List()[1].Dict(), v.List()[2].Dict()
 		class, ok := lookupClass(kind)
@@ -34,6 +35,14 @@ func TestClassesAgainstTransformers(t *testing.T) {
 			continue
 		}
 		a := construct(file, class, kind)
+		if refuses := v.List()[2].Kind() == checkpoint.Null; refuses != (a.err != nil) {
+			id := kind + " refused"
+			if wrong[id] == "" {
+				wrong[id] = fmt.Sprintf("refusal %v, want %t, of %s", a.err, refuses, v.List()[1].AppendJSON(nil))
+			}
+		} else {
+			refusals++
+		}
 		for _, key := range want.Keys() {
 			total++
 			w, _ := want.Get(key)
@@ -48,7 +57,7 @@ func TestClassesAgainstTransformers(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d computed attributes agree", agree, total)
+	t.Logf("%d of %d computed attributes agree; %d of %d files are taken or refused alike", agree, total, refusals, files)
 	for _, id := range slices.Sorted(maps.Keys(wrong)) {
 		if !known[id] {
 			t.Errorf("%s: %.300s", id, wrong[id])

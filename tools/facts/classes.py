@@ -7,11 +7,14 @@ per model_type, sorted: the name, a tab, a JSON object. model/classes.go says wh
 mean. What could not be expressed is listed on stderr.
 """
 
+import collections.abc
 import dataclasses
 import inspect
 import json
 import math
 import sys
+import types
+import typing
 
 import formulas
 
@@ -209,9 +212,10 @@ def describe(cls, known, report):
         if attr not in subs:
             subs[attr] = sub if isinstance(sub, str) else key_of(sub, known)
 
+    read = " ".join([*out, *props.values()])
     default = {}
     for k, v in fields.items():
-        if noise(k):
+        if noise(k) and not formulas.re_word(k, read.replace(f"{k} =", "").replace(f"given.{k}", "")):
             continue
         ok, v = jsonable(None if k in subs else v)
         if ok and not (k == "is_encoder_decoder" and v is False):
@@ -250,6 +254,15 @@ def describe(cls, known, report):
     rope = rope_rule(cls, fields)
     if rope:
         entry["rope"] = rope
+    strict = None if by_init else strict_types(cls, default)
+    if strict is not None:
+        entry["types"] = strict
+        conditions = checks(cls, fields, report)
+        if conditions:
+            entry["checks"] = conditions
+        owner = next((c for c in cls.__mro__ if "validate_layer_type" in c.__dict__), None)
+        if owner not in PreTrainedConfig.__mro__:
+            entry["any_layers"] = True
     plan = getattr(cls, "base_model_tp_plan", None)
     if plan:
         entry["tp_plan"] = plan
@@ -298,6 +311,85 @@ ROPE = {
     "qwen2_vl_text": {"as_default": True, "no_partial": True}, "qwen2_5_vl_text": {"as_default": True, "no_partial": True},
     "minimax_m2": {}, "hunyuan_vl_text": {}, "cohere_compass_text": {}, "neomme": {"none": True},
 }
+
+
+LETTERS = {int: "i", float: "f", str: "s", bool: "b", type(None): "n", dict: "d", list: "l"}
+
+
+def type_code(t):
+    """What a field accepts of a JSON file, as model/classcheck.go reads it; "*" for anything."""
+    origin, args = typing.get_origin(t), typing.get_args(t)
+    if t in LETTERS:
+        return LETTERS[t]
+    if origin in (typing.Union, types.UnionType):
+        parts = {type_code(a) for a in args}
+        return "*" if "*" in parts else "".join(sorted(parts, key=lambda p: (len(p), p)))
+    if origin in (list, collections.abc.Sequence):
+        inner = type_code(args[0]) if args else "*"
+        return "l" if inner == "*" else f"l({inner})"
+    if origin is dict:
+        return "d"
+    if origin is tuple or t is tuple:
+        return ""  # no file has one
+    if origin is typing.Literal:
+        return "c(" + "|".join(str(a) for a in args) + ")" if all(isinstance(a, str) for a in args) else "*"
+    if inspect.isclass(t) and issubclass(t, PreTrainedConfig):
+        return ""
+    if getattr(t, "__name__", "") == "RopeParameters":
+        return "d"
+    return "*"
+
+
+def implied(value):
+    """The code that a default tells by itself."""
+    if value is None:
+        return "in"
+    return LETTERS.get(type(value), "*")
+
+
+def strict_types(cls, default):
+    """Types of a strict class's fields, where the default does not tell."""
+    if not hasattr(cls, "__class_validators__"):
+        return None
+    out = {}
+    for f in dataclasses.fields(cls):
+        if f.name in default:
+            code = type_code(f.type)
+            if code != implied(default[f.name]):
+                out[f.name] = code
+    return out
+
+
+def checks(cls, fields, report):
+    """Conditions under which a class refuses itself once constructed."""
+    out = []
+    for name in ("validate_architecture", "validate_layer_type"):
+        owner = next((c for c in cls.__mro__ if name in c.__dict__), None)
+        if owner is None or owner in PreTrainedConfig.__mro__:
+            continue
+        fn = owner.__dict__[name]
+        if not inspect.isfunction(fn):
+            continue
+        t = formulas.Translator(cls, fields, PreTrainedConfig)
+        t.scope, t.frame = fn.__globals__, (owner, name)
+        body = formulas.ast.parse(formulas.textwrap.dedent(inspect.getsource(fn))).body[0].body
+        local = {}
+        for st in body:
+            for name, value in local.items():
+                st = formulas.Substitute(name, value).visit(st)
+            if isinstance(st, formulas.ast.Assign) and isinstance(st.targets[0], formulas.ast.Name):
+                local[st.targets[0].id] = st.value
+            elif isinstance(st, formulas.ast.If) and len(st.body) == 1 and isinstance(st.body[0], formulas.ast.Raise) and not st.orelse:
+                try:
+                    test = t.expr(st.test)
+                    if formulas.re.search(r"[a-z]\w*\.\w+\.\w", test):
+                        raise formulas.Untranslatable("an attribute of a nested config's own")
+                    out.append(test)
+                except formulas.Untranslatable as e:
+                    report.append(f"check {formulas.ast.unparse(st.test)[:80]}: {e}")
+            elif not isinstance(st, formulas.ast.Expr):
+                report.append(f"check {formulas.ast.unparse(st)[:80]!r}")
+    return out
 
 
 def rope_rule(cls, fields):

@@ -325,6 +325,8 @@ class Translator:
                 v = inspect.getattr_static(self.cls, n.attr)
                 if not isinstance(v, property) and not callable(v):
                     return plain(v)
+                if isinstance(v, property) and n.attr.startswith("_"):
+                    raise Untranslatable("private property")
             return n.attr
         inner = self.expr(n.value)
         return f"{inner}.{n.attr}"
@@ -356,7 +358,8 @@ class Translator:
               ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not"}[type(n.ops[0])]
         if op in ("is", "is not") and not is_none(n.comparators[0]):
             op = {"is": "==", "is not": "!="}[op]
-        return f"{self.expr(n.left)} {op} {self.expr(n.comparators[0])}"
+        sides = [f"({self.expr(x)})" if isinstance(x, (ast.Compare, ast.BoolOp)) else self.expr(x) for x in (n.left, n.comparators[0])]
+        return f"{sides[0]} {op} {sides[1]}"
 
     def e_IfExp(self, n):
         return f"({self.expr(n.body)} if {self.expr(n.test)} else {self.expr(n.orelse)})"

@@ -5,7 +5,7 @@
 Each class of model/classes.tsv is constructed from an empty file and from files that give
 its fields other values, leave them null, or use older names. A line holds the model_type,
 the file, and the attributes that are neither the file's nor the class's default: what the
-constructor computed. model/probes_test.go compares.
+constructor computed; or null when the class refuses the file. model/probes_test.go compares.
 """
 
 import gzip
@@ -20,6 +20,14 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 logging.disable(logging.CRITICAL)
+
+# Values of a wrong type, for fields that many classes have.
+WRONG = [
+    {"num_hidden_layers": 2.5}, {"num_attention_heads": "12"}, {"hidden_size": None}, {"max_position_embeddings": None},
+    {"head_dim": 64.0}, {"rms_norm_eps": 1}, {"vocab_size": True}, {"layer_types": "full_attention"},
+    {"layer_types": ["full_attention"]}, {"layer_types": ["nothing"]}, {"tie_word_embeddings": 0}, {"sliding_window": "none"},
+    {"num_attention_heads": 7}, {"rope_parameters": []},
+]
 
 # Older names and per-family knobs that constructors look for.
 OLDER = [
@@ -78,13 +86,16 @@ def main():
             fields = {k: v for k, (ok, v) in ((k, classes.jsonable(v)) for k, v in classes.fields_of(cls)[0].items())
                       if ok and not classes.noise(k)}
             changed = {k: other(k, v, fields) for k, v in fields.items() if other(k, v, fields) != v}
-            files = [{}, changed, *({**changed, **{k: v for k, v in o.items()}} for o in OLDER)]
+            files = [{}, changed, *({**changed, **o} for o in OLDER),
+                     *(w for w in WRONG if set(w) <= set(fields))]
             for file in files:
                 try:
                     row = [mt, file, computed(cls, file)]
-                except Exception:
+                except Exception as e:
                     failed += 1
-                    continue
+                    if not type(e).__name__.startswith("Strict"):
+                        continue
+                    row = [mt, file, None]
                 f.write(json.dumps(row, separators=(",", ":")).encode() + b"\n")
                 rows += 1
     print(f"{rows} rows; {failed} files that their class refuses", file=sys.stderr)

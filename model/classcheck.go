@@ -1,0 +1,229 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"headcount/checkpoint"
+	"headcount/problem"
+)
+
+// A refusal by a configuration class is an exception while the file is read, so whatever
+// engine reads it refuses. Three things are checked, in this order, for the config and for
+// those nested in it: the type of each field that the file gives
+// (huggingface_hub/dataclasses.py, type_validator), the class's own conditions
+// (validate_architecture), and the layer types (transformers/configuration_utils.py,
+// validate_layer_type).
+
+// checkTypes holds the file's fields against the types that the class declares. A type is
+// a string of alternatives: i int, f float, s string, b bool, n null, d object, l list,
+// l(…) list of these, c(x|y) one of these strings, * anything. An int is no float.
+func (a *attributes) checkTypes() {
+	c := a.class
+	if c.types == nil {
+		return
+	}
+	for _, field := range c.defaults.Keys() {
+		v, ok := a.file.Get(field)
+		if !ok {
+			continue
+		}
+		code, explicit := c.types[field]
+		if !explicit {
+			d, _ := c.defaults.Get(field)
+			code = impliedType(d)
+		}
+		if !accepts(code, v) {
+			a.refuse(field, v, "not of the type that %s declares: %s", a.kind, describeType(code))
+			return
+		}
+	}
+}
+
+// refuse keeps the first refusal.
+func (a *attributes) refuse(field string, v checkpoint.Value, format string, args ...any) {
+	if a.err == nil {
+		a.err = problem.New(problem.BadValue, field, v.Any(), format, args...)
+	}
+}
+
+// impliedType is the type of a field by its default: what it is, and a nullable integer
+// for null.
+func impliedType(v checkpoint.Value) string {
+	switch v.Kind() {
+	case checkpoint.Null:
+		return "in"
+	case checkpoint.Bool:
+		return "b"
+	case checkpoint.Int:
+		return "i"
+	case checkpoint.Float:
+		return "f"
+	case checkpoint.String:
+		return "s"
+	case checkpoint.List:
+		return "l"
+	}
+	return "d"
+}
+
+// accepts reports whether one of the alternatives of code takes v.
+func accepts(code string, v checkpoint.Value) bool {
+	for code != "" {
+		letter := code[0]
+		inner := ""
+		code = code[1:]
+		if strings.HasPrefix(code, "(") {
+			end := closing(code)
+			inner, code = code[1:end], code[end+1:]
+		}
+		if acceptsOne(letter, inner, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// closing is the place of the parenthesis that closes the first one.
+func closing(s string) int {
+	depth := 0
+	for i := range len(s) {
+		switch s[i] {
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(s) - 1
+}
+
+func acceptsOne(letter byte, inner string, v checkpoint.Value) bool {
+	switch letter {
+	case '*':
+		return true
+	case 'i':
+		return v.Kind() == checkpoint.Int || bigInteger(v)
+	case 'f':
+		return v.Kind() == checkpoint.Float && !bigInteger(v)
+	case 's':
+		return v.Kind() == checkpoint.String
+	case 'b':
+		return v.Kind() == checkpoint.Bool
+	case 'n':
+		return v.Kind() == checkpoint.Null
+	case 'd':
+		return v.Kind() == checkpoint.Dict
+	case 'l':
+		if v.Kind() != checkpoint.List {
+			return false
+		}
+		return inner == "" || !slices.ContainsFunc(v.List(), func(e checkpoint.Value) bool { return !accepts(inner, e) })
+	case 'c':
+		s, ok := v.Text()
+		return ok && slices.Contains(strings.Split(inner, "|"), s)
+	}
+	return false
+}
+
+// bigInteger: Python's int has no bound; past int64 the file's reader keeps a float.
+func bigInteger(v checkpoint.Value) bool {
+	_, ok := v.Any().(string)
+	return v.Kind() == checkpoint.Float && ok && !strings.ContainsAny(v.Any().(string), "NI")
+}
+
+var typeNames = map[byte]string{'i': "int", 'f': "float", 's': "str", 'b': "bool", 'n': "null", 'd': "object", 'l': "list", 'c': "one of"}
+
+// describeType spells a code out: "int or null", "list of int".
+func describeType(code string) string {
+	var parts []string
+	for code != "" {
+		name := typeNames[code[0]]
+		code = code[1:]
+		if strings.HasPrefix(code, "(") {
+			end := closing(code)
+			inner := code[1:end]
+			if name == "list" {
+				inner = describeType(inner)
+				name += " of"
+			}
+			name += " " + inner
+			code = code[end+1:]
+		}
+		parts = append(parts, name)
+	}
+	return strings.Join(parts, " or ")
+}
+
+// checkConditions evaluates the class's own conditions and the layer types.
+func (a *attributes) checkConditions() {
+	for _, check := range a.class.checks {
+		v, ok, err := check.Eval(a)
+		if b, isBool := v.Bool(); err == nil && ok && isBool && b {
+			a.refuse("", checkpoint.Value{}, "%s refuses it: %s", a.kind, check)
+		}
+	}
+	if a.class.types == nil {
+		return
+	}
+	if !a.class.anyLayers {
+		a.checkLayers("layer_types", layerTypes[:len(layerTypes)-2])
+	}
+	a.checkRotaryWidth()
+}
+
+// checkRotaryWidth refuses a head of odd width that is rotated whole
+// (transformers/modeling_rope_utils.py, validate_rope). Heads of up to 4 are let pass, as
+// are configs whose layers differ.
+func (a *attributes) checkRotaryWidth() {
+	params, _ := a.Get("rope_parameters")
+	v, _ := a.Get("head_dim")
+	width, ok := v.Int()
+	if _, differs := a.Get("per_layer_config"); differs || !ok || width <= 4 || width%2 == 0 {
+		return
+	}
+	dict := params.Dict()
+	sets := []*checkpoint.Object{dict}
+	if nested := a.ropeLayers(dict); len(nested) > 0 {
+		sets = nil
+		for _, key := range nested {
+			sets = append(sets, dictOf(dict, key))
+		}
+	}
+	for _, set := range sets {
+		if set.Len() == 0 {
+			continue
+		}
+		factor := 1.0
+		if v, ok := set.Get("partial_rotary_factor"); ok {
+			factor, _ = v.Float()
+		}
+		if int64(float64(width)*factor) == width {
+			a.refuse("head_dim", v, "rotary embedding needs an even width")
+		}
+	}
+}
+
+// checkLayers holds a list of layer types against the number of layers.
+func (a *attributes) checkLayers(key string, allowed []string) {
+	types, ok := a.Get(key)
+	layers, has := a.Get("num_hidden_layers")
+	if !ok || !has || types.Kind() != checkpoint.List {
+		return
+	}
+	for _, v := range types.List() {
+		if s, _ := v.Text(); !slices.Contains(allowed, s) {
+			a.refuse(key, v, "not a layer type that Transformers allows")
+			return
+		}
+	}
+	if n, isInt := layers.Int(); isInt && n != int64(len(types.List())) {
+		a.refuse("num_hidden_layers", layers, "%d entries of %s", len(types.List()), key)
+		return
+	}
+	if key == "layer_types" {
+		a.checkLayers("mlp_layer_types", layerTypes[len(layerTypes)-2:])
+	}
+}
