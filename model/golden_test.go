@@ -2,64 +2,62 @@ package model_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 
+	"headcount/internal/corpus"
 	"headcount/internal/golden"
-	"headcount/internal/shared"
+	"headcount/internal/scorecard"
 	"headcount/model"
 )
 
-// forGolden resolves the config of each golden row that the engine resolved, and counts
-// what differ says: "" for a right answer.
-func forGolden(t *testing.T, what, misses string, differ func(*golden.VLLMRow, *model.Model) string) {
-	dir := shared.Dir(t)
-	score := golden.NewScore(t, filepath.Join("testdata", misses))
-	for row, err := range golden.ReadVLLM(filepath.Join(dir, "golden", "vllm.jsonl")) {
+// forGolden resolves the config of each golden row that the engine built, and checks what
+// it came to.
+func forGolden(t *testing.T, misses string, check func(*scorecard.Row, *golden.VLLMRow, *model.Model)) {
+	configs := corpus.Load(t)
+	card := scorecard.New()
+	for row, err := range golden.VLLM() {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if row.Specs == nil {
 			continue
 		}
-		kind := row.Resolved.TextModelType + "/" + row.Resolved.ModelClass
-		if !score.Wants(kind) {
-			continue
-		}
-		src, err := golden.Source(dir, row.File)
+		src, _, err := configs.Source(t.Context(), row.File)
 		if err != nil {
 			t.Fatal(err)
 		}
+		r := card.Row(row.ID, row.Resolved.TextModelType)
 		m, err := model.Resolve(src)
 		if err != nil {
-			score.Add(kind, row.ID, err.Error())
-			continue
+			r.Check("error", err, nil)
+		} else {
+			check(r, row, m)
 		}
-		score.Add(kind, row.ID, differ(row, m))
+		r.Done()
 	}
-	score.Report(what, true)
+	card.Judge(t, misses)
 }
 
 // TestGoldenView holds the whole-model values against what the engine reads from a config.
 func TestGoldenView(t *testing.T) {
-	forGolden(t, "whole-model values", "view_misses.txt", func(row *golden.VLLMRow, m *model.Model) string {
-		r := row.Resolved
-		got := fmt.Sprintf("%d layers, %d query heads, %d KV heads × %d, hidden %d, vocabulary %d",
-			len(m.Layers), m.QueryHeads, m.KVHeads, m.HeadDim, m.HiddenSize, m.VocabSize)
-		want := fmt.Sprintf("%d layers, %d query heads, %d KV heads × %d, hidden %d, vocabulary %d",
-			r.Layers, r.QueryHeads, r.KVHeads, r.HeadSize, r.HiddenSize, r.VocabSize)
-		if got != want {
-			return got + ", want " + want
-		}
-		return ""
+	forGolden(t, "testdata/misses_view.txt", func(r *scorecard.Row, row *golden.VLLMRow, m *model.Model) {
+		want := row.Resolved
+		r.Check("layers", len(m.Layers), want.Layers)
+		r.Check("query_heads", m.QueryHeads, want.QueryHeads)
+		r.Check("kv_heads", m.KVHeads, want.KVHeads)
+		r.Check("head_dim", m.HeadDim, want.HeadSize)
+		r.Check("hidden_size", m.HiddenSize, want.HiddenSize)
+		r.Check("vocab_size", m.VocabSize, want.VocabSize)
 	})
 }
 
 // TestGoldenCaches holds each layer's caches against the specs that vLLM built: kind,
 // heads of a rank, widths, window and the shapes of a recurrent state, in order.
 func TestGoldenCaches(t *testing.T) {
-	forGolden(t, "caches of every layer", "caches_misses.txt", compareCaches)
+	forGolden(t, "testdata/misses_caches.txt", func(r *scorecard.Row, row *golden.VLLMRow, m *model.Model) {
+		r.Check("caches", compareCaches(row, m), "")
+	})
 }
 
 // compareCaches says where the caches of a row's config first differ, "" if nowhere.

@@ -101,7 +101,12 @@ func (f *family) headOf(arch string) taskHead {
 func labels(c *Config) int {
 	n, ok := c.Int("num_labels")
 	if !ok {
-		n = int64(c.Object("id2label").Len())
+		names := c.Object("id2label")
+		for _, key := range names.Keys() {
+			if _, ok := names.Get(key); ok {
+				n++
+			}
+		}
 	}
 	if n <= 0 || n > maxSize {
 		return 2

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"headcount/internal/golden"
+	"headcount/internal/scorecard"
 	"headcount/problem"
 )
 
@@ -89,21 +90,27 @@ var (
 
 // The engine's own rows agree with the table: architecture, class, runner, kinds of model.
 func TestArchsAgainstEngine(t *testing.T) {
-	score := golden.NewScore(t, "testdata/archs_misses.txt")
+	card := scorecard.New()
 	for row, err := range golden.VLLM() {
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch {
 		case row.Resolved != nil && row.Resolved.ModelClass != "":
-			score.Add(row.Resolved.TextModelType, row.ID, archDiff(row))
+			checkArch(card, row.ID, row.Resolved.TextModelType, archDiff(row))
 		case row.Error != nil:
 			if diff, ok := refusalDiff(row.Error.Message); ok {
-				score.Add("refused", row.ID, diff)
+				checkArch(card, row.ID, "refused", diff)
 			}
 		}
 	}
-	score.Report("architectures", true)
+	card.Judge(t, "testdata/misses_archs.txt")
+}
+
+func checkArch(card *scorecard.Card, id, kind, diff string) {
+	r := card.Row(id, kind)
+	r.Check("architecture", diff, "")
+	r.Done()
 }
 
 func archDiff(row *golden.VLLMRow) string {

@@ -12,6 +12,8 @@ type SGLangRow struct {
 	ID          string          `json:"id"`
 	ModelID     string          `json:"model_id"`
 	File        string          `json:"file"`
+	Config      json.RawMessage `json:"config,omitempty"` // of a drawn row, in place of the file's
+	HFQuant     json.RawMessage `json:"hf_quant_config,omitempty"`
 	GPU         string          `json:"gpu"`
 	Layout      SGLangLayout    `json:"layout"`
 	Resolved    *SGLangResolved `json:"resolved"`
@@ -26,42 +28,42 @@ type SGLangRow struct {
 
 // A SGLangLayout is the job's flags and its two memory readings.
 type SGLangLayout struct {
-	TP       int  `json:"tp"`
-	PP       int  `json:"pp"`
-	DP       int  `json:"dp"`
-	DPAttn   bool `json:"dp_attention"`
-	DCP      int  `json:"dcp"`
-	PageSize int  `json:"page_size"`
+	TP       int  `json:"tp,omitzero"`
+	PP       int  `json:"pp,omitzero"`
+	DP       int  `json:"dp,omitzero"`
+	DPAttn   bool `json:"dp_attention,omitzero"`
+	DCP      int  `json:"dcp,omitzero"`
+	PageSize int  `json:"page_size,omitzero"`
 
-	DType              string  `json:"dtype"`
-	KVCacheDType       string  `json:"kv_cache_dtype"`
-	ContextLength      int64   `json:"context_length"`
-	MemFractionStatic  float64 `json:"mem_fraction_static"`
-	MaxRunningRequests int     `json:"max_running_requests"`
-	MaxTotalTokens     int64   `json:"max_total_tokens"`
-	ChunkedPrefillSize int     `json:"chunked_prefill_size"`
-	AttentionBackend   string  `json:"attention_backend"`
+	DType              string  `json:"dtype,omitzero"`
+	KVCacheDType       string  `json:"kv_cache_dtype,omitzero"`
+	ContextLength      int64   `json:"context_length,omitzero"`
+	MemFractionStatic  float64 `json:"mem_fraction_static,omitzero"`
+	MaxRunningRequests int     `json:"max_running_requests,omitzero"`
+	MaxTotalTokens     int64   `json:"max_total_tokens,omitzero"`
+	ChunkedPrefillSize int     `json:"chunked_prefill_size,omitzero"`
+	AttentionBackend   string  `json:"attention_backend,omitzero"`
 
-	SpeculativeAlgorithm string `json:"speculative_algorithm"`
-	SpeculativeSteps     int    `json:"speculative_num_steps"`
-	SpeculativeTopK      int    `json:"speculative_eagle_topk"`
-	SpeculativeTokens    int    `json:"speculative_num_draft_tokens"`
-	DraftID              string `json:"draft_id"`
+	SpeculativeAlgorithm string `json:"speculative_algorithm,omitzero"`
+	SpeculativeSteps     int    `json:"speculative_num_steps,omitzero"`
+	SpeculativeTopK      int    `json:"speculative_eagle_topk,omitzero"`
+	SpeculativeTokens    int    `json:"speculative_num_draft_tokens,omitzero"`
+	DraftID              string `json:"draft_id,omitzero"`
 
-	BeginGiB float64 `json:"begin_gib"`
-	EndGiB   float64 `json:"end_gib"`
+	BeginGiB float64 `json:"begin_gib,omitzero"`
+	EndGiB   float64 `json:"end_gib,omitzero"`
 
 	Args struct {
-		DisableRadixCache    bool    `json:"disable_radix_cache"`
-		DisableOverlap       bool    `json:"disable_overlap_schedule"`
-		SWAFullTokensRatio   float64 `json:"swa_full_tokens_ratio"`
-		DisableHybridSWA     bool    `json:"disable_hybrid_swa_memory"`
-		MaxMambaCacheSize    int     `json:"max_mamba_cache_size"`
-		MambaFullMemoryRatio float64 `json:"mamba_full_memory_ratio"`
-		MambaRadixStrategy   string  `json:"mamba_radix_cache_strategy"`
-		DisableCUDAGraph     bool    `json:"disable_cuda_graph"`
-		EnableMultimodal     bool    `json:"enable_multimodal"`
-	} `json:"args"`
+		DisableRadixCache    bool    `json:"disable_radix_cache,omitzero"`
+		DisableOverlap       bool    `json:"disable_overlap_schedule,omitzero"`
+		SWAFullTokensRatio   float64 `json:"swa_full_tokens_ratio,omitzero"`
+		DisableHybridSWA     bool    `json:"disable_hybrid_swa_memory,omitzero"`
+		MaxMambaCacheSize    int     `json:"max_mamba_cache_size,omitzero"`
+		MambaFullMemoryRatio float64 `json:"mamba_full_memory_ratio,omitzero"`
+		MambaRadixStrategy   string  `json:"mamba_radix_cache_strategy,omitzero"`
+		DisableCUDAGraph     bool    `json:"disable_cuda_graph,omitzero"`
+		EnableMultimodal     bool    `json:"enable_multimodal,omitzero"`
+	} `json:"args,omitzero"`
 }
 
 // SGLangResolved is what the engine had decided when the weights were loaded, of rank 0.

@@ -18,20 +18,22 @@ import (
 
 // A VLLMRow is one run of vLLM 0.33.0's own classes on a config and a layout.
 type VLLMRow struct {
-	ID           string        `json:"id"` // file stem | layout | GPU
-	ModelID      string        `json:"model_id"`
-	File         string        `json:"file"` // in shared/configs
-	GPU          string        `json:"gpu"`
-	Layout       VLLMLayout    `json:"layout"`
-	RemoteConfig string        `json:"remote_config,omitempty"` // "generic": the config class of the checkpoint was left out
-	Needs        string        `json:"needs,omitempty"`
-	Resolved     *VLLMResolved `json:"resolved,omitempty"` // absent when the engine stopped before
-	Specs        [][]VLLMSpec  `json:"specs,omitempty"`    // per pipeline stage, run-length; see Unroll
-	Weights      []VLLMWeights `json:"weights,omitempty"`  // per pipeline stage
-	DraftWeights []VLLMWeights `json:"draft_weights,omitempty"`
-	Groups       []VLLMGroup   `json:"groups,omitempty"`
-	Results      []VLLMResult  `json:"results,omitempty"` // one per pool size
-	Error        *VLLMError    `json:"error,omitempty"`   // the engine refused before it had pools to fill
+	ID           string          `json:"id"` // file stem | layout | GPU
+	ModelID      string          `json:"model_id"`
+	File         string          `json:"file"`             // in shared/configs
+	Config       json.RawMessage `json:"config,omitempty"` // of a drawn row, in place of the file's
+	HFQuant      json.RawMessage `json:"hf_quant_config,omitempty"`
+	GPU          string          `json:"gpu"`
+	Layout       VLLMLayout      `json:"layout"`
+	RemoteConfig string          `json:"remote_config,omitempty"` // "generic": the config class of the checkpoint was left out
+	Needs        string          `json:"needs,omitempty"`
+	Resolved     *VLLMResolved   `json:"resolved,omitempty"` // absent when the engine stopped before
+	Specs        [][]VLLMSpec    `json:"specs,omitempty"`    // per pipeline stage, run-length; see Unroll
+	Weights      []VLLMWeights   `json:"weights,omitempty"`  // per pipeline stage
+	DraftWeights []VLLMWeights   `json:"draft_weights,omitempty"`
+	Groups       []VLLMGroup     `json:"groups,omitempty"`
+	Results      []VLLMResult    `json:"results,omitempty"` // one per pool size
+	Error        *VLLMError      `json:"error,omitempty"`   // the engine refused before it had pools to fill
 }
 
 // VLLMLayout is what was set on the command line; zero means that it was not.
@@ -41,7 +43,9 @@ type VLLMLayout struct {
 	PP            int              `json:"pp"`
 	DCP           int              `json:"dcp"`
 	EP            bool             `json:"ep,omitempty"`
+	DType         string           `json:"dtype,omitempty"`
 	KVCacheDType  string           `json:"kv_cache_dtype,omitempty"`
+	MaxNumBatched int              `json:"max_num_batched_tokens,omitempty"`
 	BlockSize     int              `json:"block_size,omitempty"`
 	MaxModelLen   int64            `json:"max_model_len,omitempty"`
 	PrefixCaching *bool            `json:"prefix_caching,omitempty"`
