@@ -12,13 +12,18 @@ import (
 // (model_executor/layers/fused_moe/oracle/unquantized.py).
 const flashInferMoE = 128
 
-// weigh fills in what each stage's parameters take as they are created. A dimension that
+// weigh fills in what each stage's parameters and buffers take as they are created. A dimension that
 // does not divide stops the engine while it builds the model.
 func (p *plan) weigh() *problem.Error {
 	s := &p.setup
 	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, ByPlan: s.v.transformers, NoHead: s.v.pooling}
 	if s.gpu.major == 10 {
 		b.ExpertMultiple = flashInferMoE
+	}
+	if buffers, ok := weights.Buffers(s.v.model, b); ok {
+		for i := range buffers {
+			p.result.Ranks[i].BufferBytes = &buffers[i]
+		}
 	}
 	stages, err := weights.Stages(s.v.model, b)
 	if err != nil {
