@@ -57,7 +57,7 @@ func (f *flags) archRules() *problem.Error {
 		f.noHybrid = true
 		suggest(f.fa3From80())
 	case "Exaone4ForCausalLM", "ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM":
-		if _, ok := f.config.top.Value("sliding_window_pattern"); ok {
+		if f.patterned {
 			f.noHybrid = true
 			suggest(f.fa3From80())
 		}
@@ -295,20 +295,10 @@ func (f *flags) defaultBackend() string {
 			return "fa4"
 		}
 		return "trtllm_mha"
-	case f.hasSinks():
+	case f.sinks:
 		return "triton"
 	}
 	return "flashinfer"
-}
-
-func (f *flags) hasSinks() bool {
-	switch {
-	case f.entry.has(sinks):
-		return true
-	case f.entry.has(mimo) || f.arch == "MiMoV2MTP":
-		return f.config.truth("add_swa_attention_sink_bias") || f.config.truth("add_full_attention_sink_bias")
-	}
-	return f.config.truth("learnable_sink")
 }
 
 // phases are the backends of prefill and decode.

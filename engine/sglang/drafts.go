@@ -71,9 +71,9 @@ func (f *flags) eagleDraft(d *draft) *problem.Error {
 		d.layers = f.nextN
 	}
 	d.layers = min(d.layers, maxLayers)
-	if ids, ok := f.config.text.List("mtp_local_layer_ids"); ok {
-		for _, id := range ids {
-			if n, isInt := id.Int(); isInt && n >= 0 && n < d.layers {
+	if f.localDrafts != nil {
+		for _, id := range f.localDrafts {
+			if id < d.layers {
 				d.wide++
 			}
 		}
@@ -106,16 +106,27 @@ func (f *flags) blockDraft(d *draft) *problem.Error {
 	return nil
 }
 
+// draftKey is where a Model keeps what the engine took from it as a draft.
+type draftKey struct{}
+
 // readDraft takes from a draft model what its cache depends on. Whether the engine has a
 // class for it is not asked: it may be one that only drafting algorithms load.
 func readDraft(m *model.Model) (*reading, *problem.Error) {
-	r := newReading(m)
-	r.entry, _ = lookupArch(r.arch)
-	r.dtype = r.configDType()
-	r.shape()
-	r.windows()
-	if err := r.config.err; err != nil {
-		return nil, err.By(name)
-	}
-	return r, nil
+	return once(m, draftKey{}, func() (*reading, *problem.Error) {
+		r := newReading(m)
+		r.entry, _ = lookupArch(r.arch)
+		r.dtype = r.configDType()
+		r.shape()
+		r.windows()
+		top := r.config.top
+		v, ok := top.Object("dflash_config").Get("block_size")
+		if !ok {
+			v, _ = top.Value("block_size")
+		}
+		r.block = intIn(v)
+		if err := r.config.err; err != nil {
+			return nil, err.By(name)
+		}
+		return r, nil
+	})
 }

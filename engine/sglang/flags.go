@@ -137,7 +137,7 @@ func (f *flags) graphs() *problem.Error {
 	}
 	switch {
 	case f.lay.PP > 1, f.lay.DCP > 1, f.isV4(), f.multimodal && !f.entry.has(breakable),
-		f.deltaAttention() && f.arch != "Glm5NextForConditionalGeneration":
+		f.delta && f.arch != "Glm5NextForConditionalGeneration":
 		f.prefillOn = false
 	}
 	return nil

@@ -41,6 +41,13 @@ type reading struct {
 	slides bool  // some layers slide, whether the engine knows of it or not
 	nextN  int64 // num_nextn_predict_layers; -1 when the key is missing
 
+	sinks       bool    // learned attention sinks
+	patterned   bool    // has a sliding_window_pattern
+	onePass     bool    // reads a prompt in one pass, both ways
+	delta       bool    // Kimi delta attention, whose prefill is not captured
+	localDrafts []int64 // draft layers with window rows at the full pool's capacity; nil: no such field
+	block       int64   // tokens that a block-drafting model writes at once
+
 	kinds  []layerKind // of a hybrid sliding-window model, by layer
 	states *stateModel
 	dsa    dsaModel
@@ -215,6 +222,7 @@ func read(m *model.Model) (*reading, *problem.Error) {
 	r.stateModel()
 	r.sparseModels()
 	r.quantization()
+	r.traits()
 	if r.isV4() { // read by a class of DeepSeek-V3's fields, which are typed
 		if v, given := r.config.text.Raw().Get("kv_lora_rank"); given && v.Kind() == checkpoint.Null {
 			r.config.fail(problem.BadValue, "kv_lora_rank", nil, "null, and the engine's class wants a whole number")
@@ -224,6 +232,32 @@ func read(m *model.Model) (*reading, *problem.Error) {
 		return nil, r.config.err.By(name)
 	}
 	return r, nil
+}
+
+// traits are what rules of flags ask of the config.
+func (r *reading) traits() {
+	f := &r.config
+	r.sinks = r.entry.has(sinks) || f.truth("learnable_sink")
+	if r.entry.has(mimo) || r.arch == "MiMoV2MTP" {
+		r.sinks = f.truth("add_swa_attention_sink_bias") || f.truth("add_full_attention_sink_bias")
+	}
+	_, r.patterned = f.top.Value("sliding_window_pattern")
+	switch r.arch {
+	case "EmbeddingGemma2Model":
+		r.onePass = true
+	case "HrmTextForCausalLM":
+		prefix, given := f.top.Bool("prefix_lm")
+		r.onePass = prefix || !given
+	default: // EmbeddingGemma is a Gemma 3 text model
+		r.onePass = f.text.ModelType() == "gemma3_text" && f.truth("use_bidirectional_attention")
+	}
+	r.delta = r.deltaAttention()
+	if ids, ok := f.text.List("mtp_local_layer_ids"); ok {
+		r.localDrafts = make([]int64, 0, min(len(ids), maxLayers))
+		for _, id := range ids[:min(len(ids), maxLayers)] {
+			r.localDrafts = append(r.localDrafts, intIn(id))
+		}
+	}
 }
 
 // support refuses architectures that the engine has no model for

@@ -53,7 +53,7 @@ func (a *answer) plan(job engine.Job) *problem.Error {
 	if err := job.Layout.Check(); err != nil {
 		return asProblem(err)
 	}
-	r, refusal := readOnce(job.Model)
+	r, refusal := once(job.Model, readingKey{}, func() (*reading, *problem.Error) { return read(job.Model) })
 	if refusal != nil {
 		return refusal
 	}
@@ -81,14 +81,14 @@ func (a *answer) plan(job engine.Job) *problem.Error {
 // readingKey is where a Model keeps what the engine took from it.
 type readingKey struct{}
 
-// readOnce is what the engine takes from m, taken the first time that it is asked for.
-func readOnce(m *model.Model) (*reading, *problem.Error) {
+// once is what read takes from m, taken the first time that it is asked for under key.
+func once(m *model.Model, key any, read func() (*reading, *problem.Error)) (*reading, *problem.Error) {
 	type outcome struct {
 		reading *reading
 		refusal *problem.Error
 	}
-	o := m.Memo(readingKey{}, func() any {
-		r, refusal := read(m)
+	o := m.Memo(key, func() any {
+		r, refusal := read()
 		return outcome{r, refusal}
 	}).(outcome)
 	if o.refusal != nil {

@@ -382,8 +382,7 @@ func (t *stateModel) slot(tp int64) (s state, refusal *problem.Error) {
 	return s, refusal
 }
 
-// deltaAttention: Kimi delta attention, whose prefill is not captured
-// (model_config.py, uses_kda_attention).
+// deltaAttention: Kimi delta attention (model_config.py, uses_kda_attention).
 func (r *reading) deltaAttention() bool {
 	for _, c := range []level{r.config.text, r.config.top} {
 		layers, _ := c.Object("linear_attn_config").Get("kda_layers")

@@ -107,28 +107,18 @@ func (f *flags) speculative() *problem.Error {
 	default:
 		s.steps, s.topK = 1, 1
 		if s.tokens == 0 {
-			s.tokens = f.blockSize()
+			s.tokens = 16
+			if d := f.opts.Draft; d != nil {
+				if own, refusal := readDraft(d); refusal == nil && own.block > 0 {
+					s.tokens = own.block
+				}
+			}
 		}
 	}
 	if f.lay.PP > 1 {
 		return problem.New(problem.Unsupported, "pipeline_parallel_size", f.lay.PP, "no speculative decoding over pipeline stages").By(name)
 	}
 	return nil
-}
-
-// blockSize is how many tokens a block-drafting model writes at once.
-func (f *flags) blockSize() int64 {
-	if d := f.opts.Draft; d != nil {
-		top := d.Config.Top()
-		v, ok := top.Object("dflash_config").Get("block_size")
-		if !ok {
-			v, _ = top.Value("block_size")
-		}
-		if n := intIn(v); n > 0 {
-			return n
-		}
-	}
-	return 16
 }
 
 // cacheRules end what concerns the cache: features that models do without, and ranges.
@@ -140,28 +130,11 @@ func (f *flags) cacheRules() *problem.Error {
 	if !(f.stateRatio > 0) || f.stateRatio > 1e9 {
 		return problem.New(problem.BadValue, "mamba_full_memory_ratio", f.stateRatio, "not above 0").By(name)
 	}
-	if f.multimodal && f.entry.has(unchunked) || f.embedsWhole() {
+	if f.multimodal && f.entry.has(unchunked) || f.onePass {
 		f.chunk = -1
 	}
-	if f.embedsWhole() {
+	if f.onePass {
 		f.noRadix = true
 	}
 	return nil
-}
-
-// embedsWhole are models that read a prompt in one pass, both ways.
-func (f *flags) embedsWhole() bool {
-	switch f.arch {
-	case "EmbeddingGemma2Model":
-		return true
-	case "HrmTextForCausalLM":
-		prefix, given := f.config.top.Bool("prefix_lm")
-		return prefix || !given
-	}
-	return f.embeddingGemma()
-}
-
-// embeddingGemma is a Gemma 3 text model that attends both ways.
-func (r *reading) embeddingGemma() bool {
-	return r.config.text.ModelType() == "gemma3_text" && r.config.truth("use_bidirectional_attention")
 }
