@@ -69,6 +69,8 @@ func compare(r *scorecard.Row, stages []weights.Stage, err error, want []golden.
 	for i, w := range want {
 		r.Check("parameters", stages[i].Parameters, w.Params)
 		r.Check("weight_bytes", stages[i].Bytes, w.Bytes)
+		p := stages[i].ByPart
+		r.Check("sum of parts", p.Embedding+p.LMHead+p.Attention+p.MLP+p.MoEExperts+p.MoERouter+p.MoEShared+p.Norm+p.Vision+p.Other, w.Bytes)
 	}
 }
 
