@@ -32,7 +32,8 @@ func (v Value) record() {
 	}
 }
 
-// reduce is o without the keys that were not looked up.
+// reduce is o without the keys that were not looked up. An object that is not empty stays
+// so: whether there is anything in it may be all that was asked.
 func (o *Object) reduce() *Object {
 	if o == nil {
 		return nil
@@ -42,6 +43,9 @@ func (o *Object) reduce() *Object {
 		if o.read[i] {
 			out.Set(key, o.values[i].reduce())
 		}
+	}
+	if out.Len() == 0 && o.Len() > 0 {
+		out.Set(o.keys[0], o.values[0].reduce())
 	}
 	return out
 }

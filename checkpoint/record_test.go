@@ -8,7 +8,7 @@ import (
 
 func TestRecord(t *testing.T) {
 	src, err := checkpoint.FromBytes("x", checkpoint.Files{
-		Config:  []byte(`{"a": 1, "b": 2, "null": null, "text_config": {"c": 3, "d": 4}, "list": [{"e": 5, "f": 6}, 7], "unread": {"a": 1}}`),
+		Config:  []byte(`{"a": 1, "b": 2, "null": null, "text_config": {"c": 3, "d": 4}, "list": [{"e": 5, "f": 6}, 7], "unread": {"a": 1}, "asked": {"first": 1, "second": 2}}`),
 		HFQuant: []byte(`{"g": 8, "h": 9}`),
 	})
 	if err != nil {
@@ -18,13 +18,14 @@ func TestRecord(t *testing.T) {
 	src.Config.Get("a")
 	src.Config.Get("null")
 	src.Config.Get("absent")
+	src.Config.Get("asked")
 	text, _ := src.Config.Get("text_config")
 	text.Dict().Get("d")
 	list, _ := src.Config.Get("list")
 	list.List()[0].Dict().Get("e")
 	src.HFQuant.Get("h")
 	got := reduced()
-	if have, want := string(got.Config.AppendJSON(nil)), `{"a":1,"null":null,"text_config":{"d":4},"list":[{"e":5},7]}`; have != want {
+	if have, want := string(got.Config.AppendJSON(nil)), `{"a":1,"null":null,"text_config":{"d":4},"list":[{"e":5},7],"asked":{"first":1}}`; have != want {
 		t.Errorf("config is %s, want %s", have, want)
 	}
 	if have, want := string(got.HFQuant.AppendJSON(nil)), `{"h":9}`; have != want {
