@@ -226,7 +226,7 @@ func numbers(r *run, args []node) result {
 	if to > from && (from < -maxElements || to > maxElements) {
 		return r.fail("list of more than %d elements", maxElements)
 	}
-	var out []checkpoint.Value
+	out := make([]checkpoint.Value, 0, max(0, (to-from+step-1)/step))
 	for ; from < to; from += step {
 		out = append(out, checkpoint.NewInt(from))
 	}
