@@ -27,7 +27,7 @@ var families = slices.Concat(dense, sparse, mixed)
 var (
 	// dense families: every layer alike, one MLP.
 	dense = []*family{
-		&llama, &qwen2, &qwen3, &qwen, &gemma, &internlm, &internlm2, &chatglm, &glm, &glm4, &cohere,
+		&llama, &llamaBidirectional, &qwen2, &qwen3, &qwen, &gemma, &internlm, &internlm2, &chatglm, &glm, &glm4, &cohere,
 		&gpt2, &gptBigCode, &gptJ, &gptNeoX, &bloom, &falcon, &opt, &phi, &starcoder2, &stablelm, &orion,
 		&olmo, &olmo2, &nemotron, &arcee, &apertus, &seedOSS, &helium, &hunyuan, &exaone, &hyperclovax, &minicpm,
 		&minicpm3, &decilm, &nanochat, &baichuan, &mpt, &telechat2, &step1, &mimo, &pangu,

@@ -12,13 +12,29 @@ var llama = family{
 		"Ernie4_5ForCausalLM", "YiForCausalLM", "CwmForCausalLM"},
 	types: []string{"llama", "mistral", "ministral", "ministral3", "internlm3", "aquila", "xverse", "granite", "solar",
 		"smollm3", "ernie4_5", "teleflm", "Yi", "paddleocr_vl_text", "cwm"},
+	resolve: func(r *reader) *Model { return r.decoder(r.llama()) },
+}
+
+// llamaBidirectional reads in both directions, for embeddings (vllm llama.py,
+// LlamaBidirectionalModel).
+var llamaBidirectional = family{
+	name:          "llama_bidirectional",
+	architectures: []string{"LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification"},
+	types:         []string{"llama_bidirec"},
 	resolve: func(r *reader) *Model {
-		bias := r.flag("attention_bias", false) || r.flag("bias", false)
-		return r.decoder(decoder{
-			gated:   true,
-			qkvBias: r.flag("qkv_bias", bias),
-			outBias: bias,
-			mlpBias: r.flag("mlp_bias", false),
-		})
+		d := r.llama()
+		d.encoder = true
+		return r.decoder(d)
 	},
+}
+
+// llama is what the two share.
+func (r *reader) llama() decoder {
+	bias := r.flag("attention_bias", false) || r.flag("bias", false)
+	return decoder{
+		gated:   true,
+		qkvBias: r.flag("qkv_bias", bias),
+		outBias: bias,
+		mlpBias: r.flag("mlp_bias", false),
+	}
 }

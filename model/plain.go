@@ -13,7 +13,8 @@ import (
 var plain = family{
 	name: "plain",
 	architectures: []string{"Emu3ForCausalLM", "MiniCPMV", "MiniCPMO", "Phi3SmallForCausalLM", "GOTQwenForCausalLM",
-		"MossTTSDelayModel"},
+		"Phi4MMForCausalLM", "Phi4ForCausalLMV", "DotsOCRForCausalLM", "KeyeForConditionalGeneration",
+		"KeyeVL1_5ForConditionalGeneration", "IsaacForConditionalGeneration", "MoonshotKimiaForCausalLM"},
 	resolve: func(r *reader) *Model {
 		r.refuseUnlike()
 		layers, h := r.layers(), r.heads()
