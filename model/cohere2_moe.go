@@ -11,7 +11,7 @@ var cohere2MoE = family{
 		e := r.experts("mlp", "num_experts", "intermediate_size")
 		r.share(&e, "shared_experts", "num_shared_experts", 0)
 		d := decoder{
-			gated: true, norms: []string{"input_layernorm"}, tied: r.flag("tie_word_embeddings", true), everyStage: true,
+			gated: true, norms: []string{"input_layernorm"}, tied: true, everyStage: true,
 			experts: e, sparse: r.sparseByType(layers), intermediate: r.opt("prefix_dense_intermediate_size", 0),
 		}
 		d.windows = r.windows(layers)
