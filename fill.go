@@ -13,18 +13,14 @@ import (
 	"headcount/problem"
 	"headcount/roofline"
 	"headcount/vram"
-	"headcount/weights"
 )
 
 // describe fills what the checkpoint alone says.
-func (r *Report) describe(m *model.Model, duplicates []string) {
+func (r *Report) describe(about *subject) {
+	m := about.model
 	r.Model = ModelReport{Name: m.Name, Architecture: m.Architecture, ModelType: m.ModelType, Layers: len(m.Layers),
-		QueryHeads: m.QueryHeads, KVHeads: m.KVHeads, HeadDim: m.HeadDim, Provenance: m.Provenance}
-	all := weights.Build{Spans: []layout.Span{{End: len(m.Layers)}}, DType: dtype.BFloat16}
-	if whole, err := weights.Stages(m, all); err == nil {
-		r.Model.Parameters = &whole[0].Parameters
-	}
-	for _, key := range duplicates {
+		QueryHeads: m.QueryHeads, KVHeads: m.KVHeads, HeadDim: m.HeadDim, Parameters: about.parameters, Provenance: m.Provenance}
+	for _, key := range about.duplicates {
 		r.note("duplicate-key", "warning", key+" is given more than once; the last one counts, as in Python")
 	}
 }

@@ -8,11 +8,14 @@ import (
 
 	"headcount/catalog"
 	"headcount/checkpoint"
+	"headcount/dtype"
 	"headcount/engine"
 	"headcount/engine/sglang"
 	"headcount/engine/vllm"
+	"headcount/layout"
 	"headcount/model"
 	"headcount/problem"
+	"headcount/weights"
 )
 
 // A Resolver turns a name that is not in the catalogue into a checkpoint: a folder, a
@@ -28,7 +31,7 @@ type Planner struct {
 	Resolver Resolver
 	Hub      Resolver // asked last: hub ids that the catalogue does not have
 
-	known sync.Map // catalogue name → *model.Model; bounded by the catalogue
+	known sync.Map // catalogue name → *subject; bounded by the catalogue
 }
 
 // Plan answers a Request about a catalogue model or an inline config.
@@ -71,11 +74,12 @@ func (p *Planner) plan(ctx context.Context, req *Request, r *Report) error {
 	if err := req.check(); err != nil {
 		return err
 	}
-	m, duplicates, err := p.model(ctx, req)
+	about, err := p.subject(ctx, req)
 	if err != nil {
 		return err
 	}
-	r.describe(m, duplicates)
+	m := about.model
+	r.describe(about)
 	gpu, err := req.accelerator()
 	if err != nil {
 		return err
@@ -116,26 +120,37 @@ func lookupEngine(name string) (engine.Engine, error) {
 	return nil, problem.New(problem.BadValue, "engine", name, "not an engine that headcount knows").WithHint("vllm or sglang")
 }
 
-// model resolves what the request asks about. Catalogue models are resolved once.
-func (p *Planner) model(ctx context.Context, req *Request) (m *model.Model, duplicates []string, err error) {
-	plain := len(req.HFOverrides) == 0 && len(req.HFQuantConfig) == 0 && len(req.Params) == 0 && req.AssumeArchitecture == ""
-	if plain && len(req.Config) == 0 {
-		if m, ok := p.known.Load(req.Model); ok {
-			return m.(*model.Model), nil, nil
+// A subject is what a request asks about, resolved.
+type subject struct {
+	model      *model.Model
+	parameters *int64   // whole model; nil when not known
+	duplicates []string // keys that the config gives more than once
+}
+
+// subject resolves what the request asks about. Catalogue models are resolved once.
+func (p *Planner) subject(ctx context.Context, req *Request) (*subject, error) {
+	asIs := len(req.HFOverrides) == 0 && len(req.HFQuantConfig) == 0 && len(req.Params) == 0 && len(req.Config) == 0 && req.AssumeArchitecture == ""
+	if asIs {
+		if known, ok := p.known.Load(req.Model); ok {
+			return known.(*subject), nil
 		}
 	}
 	src, listed, err := p.source(ctx, req)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	m, err = model.ResolveAs(src, req.AssumeArchitecture)
+	m, err := model.ResolveAs(src, req.AssumeArchitecture)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if plain && listed {
-		p.known.Store(req.Model, m)
+	s := &subject{model: m, duplicates: src.Duplicates}
+	if n, _, ok := weights.Whole(m, dtype.BFloat16); ok {
+		s.parameters = &n
 	}
-	return m, src.Duplicates, nil
+	if asIs && listed {
+		p.known.Store(req.Model, s)
+	}
+	return s, nil
 }
 
 // source finds the checkpoint; listed tells that it is the catalogue's own.
