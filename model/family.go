@@ -86,7 +86,7 @@ func ResolveAs(src *checkpoint.Source, arch string) (*Model, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	m.Name, m.Family, m.Architecture = src.Name, f.name, arch
+	m.Name, m.Family, m.Architecture, m.Tensors = src.Name, f.name, arch, src.Tensors
 	m.Provenance = r.provenance
 	if m.ExpertsPerToken == 0 && m.Experts > 0 {
 		m.ExpertsPerToken, _ = r.first("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k_experts", "experts_per_token")

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"headcount/attn"
+	"headcount/checkpoint"
 	"headcount/dtype"
 )
 
@@ -46,6 +47,9 @@ type Model struct {
 	// WeightsUnknown says why Params cannot be relied on (a quantised layout or a tower whose
 	// rule is not known); empty when they are exact.
 	WeightsUnknown string
+
+	// Tensors are the checkpoint's own, where their headers were read.
+	Tensors []checkpoint.Tensor
 
 	Provenance map[string]string // field of the report ← where it came from
 

@@ -7,18 +7,28 @@ import (
 	"strings"
 
 	"headcount/checkpoint"
+	"headcount/dtype"
+	"headcount/layout"
 	"headcount/model"
 	"headcount/problem"
 )
 
-// FromTensors sums a checkpoint's own tensors, whole model, as they are stored: elements
-// of packed formats are the packed ones.
-func FromTensors(tensors []checkpoint.Tensor) (parameters, bytes int64) {
-	for _, t := range tensors {
+// Whole is a model's parameters and bytes over all ranks: those of its config, else of its
+// checkpoint's own tensors as they are stored. ok is false where neither is known.
+func Whole(m *model.Model, dt dtype.Type) (parameters, bytes int64, ok bool) {
+	all := Build{Spans: []layout.Span{{End: len(m.Layers)}}, DType: dt}
+	if m.WeightsUnknown == "" {
+		stages, err := Stages(m, all)
+		if err != nil {
+			return 0, 0, false
+		}
+		return stages[0].Parameters, stages[0].Bytes, true
+	}
+	for _, t := range m.Tensors {
 		parameters += elementsOf(t)
 		bytes += t.Bytes
 	}
-	return parameters, bytes
+	return parameters, bytes, len(m.Tensors) > 0
 }
 
 func elementsOf(t checkpoint.Tensor) int64 {
@@ -29,16 +39,15 @@ func elementsOf(t checkpoint.Tensor) int64 {
 	return n
 }
 
-// StagesOfTensors divides a checkpoint's own tensors over ranks as [Stages] does the
+// stagesOfTensors divides a checkpoint's own tensors over ranks as [Stages] does the
 // parameters of its config: what tensor-parallel rank 0 of each pipeline stage holds of
 // the checkpoint as stored, quantised or not. The error is a [*problem.Error] with code
 // not_known that names a tensor whose place in the model is not known.
-func StagesOfTensors(m *model.Model, tensors []checkpoint.Tensor, b Build) ([]Stage, error) {
-	b.Layout = b.Layout.Normal()
+func stagesOfTensors(m *model.Model, b Build) ([]Stage, error) {
 	stages := make([]Stage, len(b.Spans))
 	p := placer{model: m, build: &b, tally: tally{build: &b}, layers: map[*model.Layer]shares{}}
 	p.outer = p.sharesOf(m.Outer)
-	for _, tensor := range tensors {
+	for _, tensor := range m.Tensors {
 		s, where, ok := p.place(tensor.Name)
 		switch {
 		case !ok && ignored(tensor.Name):

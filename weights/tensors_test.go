@@ -60,7 +60,9 @@ func TestStagesOfTensors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := weights.StagesOfTensors(m, stored(m), build)
+			m.Tensors, m.WeightsUnknown = stored(m), "for the test"
+			got, err := weights.Stages(m, build)
+			m.WeightsUnknown = ""
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,16 +98,18 @@ func TestQuantisedTensors(t *testing.T) {
 		{"self_attn.rotary_emb.inv_freq", "F32", []int64{64}, 64 * 4, 0},
 	} {
 		tensor := checkpoint.Tensor{Name: "model.layers.0." + tt.name, DType: tt.dtype, Shape: tt.shape, Bytes: tt.bytes}
-		got, err := weights.StagesOfTensors(m, []checkpoint.Tensor{tensor}, build)
+		m.Tensors = []checkpoint.Tensor{tensor}
+		got, err := weights.Stages(m, build)
 		if err != nil || got[0].Bytes != tt.want {
 			t.Errorf("%s: %+v, %v, want %d bytes", tt.name, got, err, tt.want)
 		}
 	}
-	_, err := weights.StagesOfTensors(m, []checkpoint.Tensor{{Name: "visual.blocks.0.norm1.weight", Shape: []int64{8}, Bytes: 16}}, build)
+	m.Tensors = []checkpoint.Tensor{{Name: "visual.blocks.0.norm1.weight", Shape: []int64{8}, Bytes: 16}, {Bytes: 4}}
+	_, err := weights.Stages(m, build)
 	if e, ok := errors.AsType[*problem.Error](err); !ok || e.Code != problem.NotKnown {
 		t.Errorf("a tower's tensor: %v, want %s", err, problem.NotKnown)
 	}
-	if n, bytes := weights.FromTensors([]checkpoint.Tensor{{Shape: []int64{8, 4}, Bytes: 64}, {Bytes: 4}}); n != 8*4+1 || bytes != 64+4 {
-		t.Errorf("FromTensors = %d, %d", n, bytes)
+	if n, bytes, ok := weights.Whole(m, dtype.Float16); n != 8+1 || bytes != 16+4 || !ok {
+		t.Errorf("Whole = %d, %d, %t", n, bytes, ok)
 	}
 }

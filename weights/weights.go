@@ -78,7 +78,8 @@ func (b *ByPart) of(p model.Part) *int64 {
 
 // Stages sums the parameters of each pipeline stage. The error is a [*problem.Error]:
 // not_divisible names the field whose dimension the tensor-parallel size does not divide,
-// not_known says why the parameters are not known from the config. What does not divide is
+// not_known says why the parameters are not known from the config. Then the checkpoint's own
+// tensors count, as they are stored, where their headers were read. What does not divide is
 // told also of a model whose parameters are not all known.
 func Stages(m *model.Model, b Build) ([]Stage, error) {
 	b.Layout = b.Layout.Normal()
@@ -103,6 +104,9 @@ func Stages(m *model.Model, b Build) ([]Stage, error) {
 		if t.err != nil {
 			return nil, t.err
 		}
+	}
+	if m.WeightsUnknown != "" && len(m.Tensors) > 0 {
+		return stagesOfTensors(m, b)
 	}
 	if m.WeightsUnknown != "" {
 		return nil, problem.New(problem.NotKnown, "weights", nil, "%s", m.WeightsUnknown)
