@@ -42,25 +42,14 @@ func (a archInfo) native() bool { return a.class != "" }
 
 // lookupArch finds an architecture by its name in config.json.
 func lookupArch(name string) (archInfo, bool) {
-	low, high := 0, len(archsTable)
-	for low < high {
-		mid := low + (high-low)/2
-		start := strings.LastIndexByte(archsTable[:mid], '\n') + 1
-		line, _, _ := strings.Cut(archsTable[start:], "\n")
-		key, rest, _ := strings.Cut(line, "\t")
-		switch {
-		case key == name:
-			a := archInfo{name: key}
-			a.class, rest, _ = strings.Cut(rest, "\t")
-			a.flags, a.detail, _ = strings.Cut(rest, "\t")
-			return a, true
-		case key < name:
-			low = start + len(line) + 1
-		default:
-			high = start
-		}
+	line, ok := tableLine(archsTable, name)
+	if !ok {
+		return archInfo{}, false
 	}
-	return archInfo{}, false
+	a := archInfo{name: name}
+	a.class, line, _ = strings.Cut(line, "\t")
+	a.flags, a.detail, _ = strings.Cut(line, "\t")
+	return a, true
 }
 
 // nearestArch is the architecture that serves text whose name is closest, "" when none is near.

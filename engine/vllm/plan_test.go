@@ -1,6 +1,7 @@
 package vllm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -220,7 +221,7 @@ func goldenSpec(g *golden.VLLMSpec) string {
 	if g.Role == "indexer" {
 		role += " indexer"
 	}
-	return fmt.Sprintln(role, g.KVHeads, g.HeadSize, g.HeadSizeV, g.DType, g.BlockSize, g.PageSize, g.PageUnpadded, g.Window, g.Shapes, g.DTypes)
+	return fmt.Sprintln(role, g.KVHeads, g.HeadSize, g.HeadSizeV, g.DType, g.BlockSize, g.PageSize, g.PageUnpadded, cmp.Or(g.Window, g.ChunkSize), g.Shapes, g.DTypes)
 }
 
 func reportSpec(r *engine.Run) string {

@@ -48,6 +48,10 @@ func (p *plan) ranks() {
 		p.note("kv-heads-replicated", "warning",
 			fmt.Sprintf("%d KV heads over %d ranks: each is held by %d", v.kv, tp, rank.KVReplication), "a tensor parallel size up to the number of KV heads stores each once")
 	}
+	if v.mla && rank.KVReplication > 1 {
+		p.note("latent-replicated", "info", fmt.Sprintf("each latent is held by %d ranks", rank.KVReplication),
+			"decode_context_parallel_size divides them; so do data-parallel replicas, each with its own requests")
+	}
 }
 
 // growth sums what a token adds to caches that keep every token.

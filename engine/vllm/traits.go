@@ -25,6 +25,7 @@ type traits struct {
 	transformers  bool           // runs the Transformers class
 	mtp           bool           // loads the checkpoint's own draft head
 	remote        bool           // needs --trust-remote-code for its config class
+	experts       int64          // routed experts, by the fields that the engine looks at
 	refusal       *problem.Error // why the engine does not serve the config at all
 }
 
@@ -33,11 +34,15 @@ func traitsOf(m *model.Model) (t traits) {
 	c, top := m.Config, m.Config.Top()
 	t.seqPooling, t.tokPooling = "LAST", "ALL"
 	t.arch = m.Architecture
-	if t.refusal = knownConfig(m); t.refusal != nil {
+	if t.refusal = knownConfig(m); t.refusal == nil {
+		t.refusal = checkStrict(m)
+	}
+	if t.refusal != nil {
 		return t
 	}
 	_, nested := c.Nested()
-	r, err := resolveArch(architectures(m), nested, m.Experts > 0)
+	t.experts = expertsOf(c)
+	r, err := resolveArch(architectures(m), nested, t.experts > 0)
 	if err != nil {
 		t.refusal = err
 		return t
@@ -131,6 +136,35 @@ func architectures(m *model.Model) []string {
 		return nil
 	}
 	return []string{arch}
+}
+
+// expertsOf counts routed experts as the engine does
+// (model_arch_config_convertor.py, get_num_experts): the first field that is there, even if
+// the class reads another.
+func expertsOf(c *model.Config) int64 {
+	for _, key := range []string{"num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts"} {
+		v, ok := c.Value(key)
+		if !ok {
+			continue
+		}
+		if list := v.List(); len(list) > 0 {
+			v = list[0]
+		}
+		if n, _ := v.Int(); n != 0 {
+			return n
+		}
+		break
+	}
+	most := int64(0)
+	blocks, _ := c.List("block_configs")
+	for _, b := range blocks {
+		if text(b.Dict(), "block_type") == "moe" {
+			v, _ := b.Dict().Get("n_routed_experts")
+			n, _ := v.Int()
+			most = max(most, n)
+		}
+	}
+	return most
 }
 
 // onlyAttention tells that a class for hybrids got a config without any other layer

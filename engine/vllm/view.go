@@ -20,8 +20,8 @@ type view struct {
 	sparse     bool   // a sparse indexer chooses the tokens that attention reads
 	windowOnly int64  // window of a model that windows every layer alike, tokens; 0: none
 
-	queries, kv, head, experts int64 // whole-model totals, for checks and alignment
-	nope, rope, rank, topK     int64 // of latents
+	queries, kv, head      int64 // whole-model totals, for checks and alignment
+	nope, rope, rank, topK int64 // of latents
 
 	dtype      dtype.Type // the config's
 	quant      string     // the engine's method, "" for none
@@ -80,7 +80,7 @@ var prefixTypes = map[string]bool{"bagel": true, "gemma3": true, "molmo2": true,
 func newView(m *model.Model) *view {
 	c, top := m.Config, m.Config.Top()
 	v := &view{model: m, traits: traitsOf(m), kind: m.ModelType,
-		queries: int64(m.QueryHeads), kv: int64(m.KVHeads), head: int64(m.HeadDim), experts: int64(m.Experts)}
+		queries: int64(m.QueryHeads), kv: int64(m.KVHeads), head: int64(m.HeadDim)}
 	v.nope, _ = c.Int("qk_nope_head_dim")
 	v.rope, _ = c.Int("qk_rope_head_dim")
 	v.rank, _ = c.Int("kv_lora_rank")
