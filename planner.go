@@ -12,7 +12,6 @@ import (
 	"headcount/engine"
 	"headcount/engine/sglang"
 	"headcount/engine/vllm"
-	"headcount/layout"
 	"headcount/model"
 	"headcount/problem"
 	"headcount/weights"
