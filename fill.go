@@ -23,6 +23,9 @@ func (r *Report) describe(about *subject) {
 	for _, key := range about.duplicates {
 		r.note("duplicate-key", "warning", key+" is given more than once; the last one counts, as in Python")
 	}
+	if about.headers != nil {
+		r.note("tensor-headers", "warning", about.headers.Error())
+	}
 }
 
 func (r *Report) note(id, severity, text string) {

@@ -124,6 +124,7 @@ type subject struct {
 	model      *model.Model
 	parameters *int64   // whole model; nil when not known
 	duplicates []string // keys that the config gives more than once
+	headers    error    // why the checkpoint's tensor headers were of no use; nil if they were, or were not needed
 }
 
 // subject resolves what the request asks about. Catalogue models are resolved once.
@@ -143,6 +144,10 @@ func (p *Planner) subject(ctx context.Context, req *Request) (*subject, error) {
 		return nil, err
 	}
 	s := &subject{model: m, duplicates: src.Duplicates}
+	if m.WeightsUnknown != "" {
+		s.headers = src.ReadTensors()
+		m.Tensors = src.Tensors
+	}
 	if n, _, ok := weights.Whole(m, dtype.BFloat16); ok {
 		s.parameters = &n
 	}
