@@ -19,7 +19,7 @@ import (
 func (r *Report) describe(about *subject) {
 	m := about.model
 	r.Model = ModelReport{Name: m.Name, Architecture: m.Architecture, ModelType: m.ModelType, Layers: len(m.Layers),
-		QueryHeads: m.QueryHeads, KVHeads: m.KVHeads, HeadDim: m.HeadDim, Parameters: about.parameters, Provenance: m.Provenance}
+		QueryHeads: m.QueryHeads, KVHeads: m.KVHeads, HeadDim: m.HeadDim, Parameters: about.parameters, WeightBytes: about.bytes, Provenance: m.Provenance}
 	for _, key := range about.duplicates {
 		r.note("duplicate-key", "warning", key+" is given more than once; the last one counts, as in Python")
 	}

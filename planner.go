@@ -123,6 +123,7 @@ func lookupEngine(name string) (engine.Engine, error) {
 type subject struct {
 	model      *model.Model
 	parameters *int64   // whole model; nil when not known
+	bytes      *int64   // of them
 	duplicates []string // keys that the config gives more than once
 	headers    error    // why the checkpoint's tensor headers were of no use; nil if they were, or were not needed
 }
@@ -148,13 +149,28 @@ func (p *Planner) subject(ctx context.Context, req *Request) (*subject, error) {
 		s.headers = src.ReadTensors()
 		m.Tensors = src.Tensors
 	}
-	if n, _, ok := weights.Whole(m, dtype.BFloat16); ok {
-		s.parameters = &n
+	if n, bytes, ok := weights.Whole(m, declaredDType(m)); ok {
+		s.parameters, s.bytes = &n, &bytes
 	}
 	if asIs && listed {
 		p.known.Store(req.Model, s)
 	}
 	return s, nil
+}
+
+// declaredDType is the dtype that the checkpoint is stored in, bfloat16 where it says
+// nothing of use.
+func declaredDType(m *model.Model) dtype.Type {
+	for _, level := range []*model.Config{m.Config, m.Config.Top()} {
+		for _, key := range []string{"dtype", "torch_dtype"} {
+			if name, ok := level.Text(key); ok {
+				if t, ok := dtype.Parse(name); ok {
+					return t
+				}
+			}
+		}
+	}
+	return dtype.BFloat16
 }
 
 // source finds the checkpoint; listed tells that it is the catalogue's own.

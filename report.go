@@ -52,8 +52,9 @@ type ModelReport struct {
 	MaxModelLen   int64             `json:"max_model_len"`
 	DType         dtype.Type        `json:"dtype"`
 	Quantization  *string           `json:"quantization"`
-	Parameters    *int64            `json:"parameters"` // null when not known from the config alone
-	Provenance    map[string]string `json:"provenance"` // field ← where its value came from
+	Parameters    *int64            `json:"parameters"`   // null when not known from the config, nor from tensor headers
+	WeightBytes   *int64            `json:"weight_bytes"` // of them, all ranks, each stored once
+	Provenance    map[string]string `json:"provenance"`   // field ← where its value came from
 }
 
 // A Roofline says where decode attention stands under an accelerator's roof.

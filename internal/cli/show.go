@@ -149,7 +149,7 @@ func cacheRows(r, unsplit *headcount.Report, rank *engine.Rank) []row {
 	if rank.WeightBytes != nil {
 		w := row{"Weights" + stage, units.Bytes(*rank.WeightBytes).String(), "", ""}
 		if rank.Stage == 0 && r.Model.Parameters != nil {
-			w.whole = units.Bytes(*r.Model.Parameters * r.Model.DType.Bytes()).String()
+			w.whole = units.Bytes(*r.Model.WeightBytes).String()
 			w.how = units.Group(*r.Model.Parameters) + " parameters"
 		}
 		rows = append(rows, w)
