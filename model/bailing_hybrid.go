@@ -71,3 +71,46 @@ func (a lightning) params(prefix string, hidden int) []Param {
 	}
 	return params
 }
+
+// bailingV3 is Ling 3: layers of Kimi delta attention, whose gates are projected from the
+// hidden state, and of latent attention as each layer_group_size-th and in a remainder;
+// latent attention may have a gate of its result (vllm bailing_moe_v3.py).
+var bailingV3 = family{
+	name:          "bailing_moe_v3",
+	architectures: []string{"BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration"},
+	types:         []string{"BailingMoeV3TextConfig"},
+	resolve: func(r *reader) *Model {
+		layers, hidden, h, l := r.layers(), r.size("hidden_size"), r.heads(), r.latent()
+		k := kda{decay: true, field: "num_attention_heads", State: State{Mixer: KDA, Kernel: r.kernel("short_conv_kernel_size"),
+			Groups: h.query, Heads: h.query, HeadDim: h.key, StateSize: h.key}}
+		e := r.lingExperts("expert_bias", true, 0)
+		e.routerDType, e.scoreBias = dtype.Float32, "mlp.gate.expert_bias"
+		group, biased := max(r.opt("layer_group_size", 1), 1), r.flag("use_bias", false)
+		if r.err != nil || !r.valid(k.State, "num_attention_heads") {
+			return r.model()
+		}
+		linearForm := &form{caches: []Cache{k.cache()}, params: k.params("attention", hidden)}
+		latentForm := &form{caches: []Cache{l.cache()}, params: append(l.params("attention", hidden), r.lingGate(l, hidden)...)}
+		return r.decoder(decoder{
+			gated: true, heads: h, untied: true, mlpBias: biased, experts: e, names: lingNames,
+			sparse: sparseFrom(r.opt("first_k_dense_replace", 0), 1),
+			form: func(layer int) *form {
+				if (layer+1)%group == 0 || layer >= layers/group*group {
+					return latentForm
+				}
+				return linearForm
+			},
+		})
+	},
+}
+
+// lingGate is the gate of latent attention's result, one a head or one an element.
+func (r *reader) lingGate(l latent, hidden int) []Param {
+	switch kind, _ := r.Text("gated_attention_proj_granularity_type"); kind {
+	case "head_wise":
+		return []Param{linear("attention.g_proj", Attention, queryHeads(l.query, 1), whole(hidden))}
+	case "element_wise":
+		return []Param{linear("attention.g_proj", Attention, queryHeads(l.query, l.value), whole(hidden))}
+	}
+	return nil
+}

@@ -72,13 +72,15 @@ func blockResiduals(hidden int) []Param {
 type kda struct {
 	State
 	fullRank bool // the output gate is projected from the hidden state, not through a head's width
+	decay    bool // so is the decay
+	field    string
 }
 
 // kda reads linear_attn_config.
 func (r *reader) kda() kda {
 	const key = "linear_attn_config"
 	heads, width := r.within(key, "num_heads", 0), r.within(key, "head_dim", 0)
-	k := kda{State: State{Mixer: KDA, Kernel: r.within(key, "short_conv_kernel_size", 0), Groups: heads, Heads: heads,
+	k := kda{field: key + ".num_heads", State: State{Mixer: KDA, Kernel: r.within(key, "short_conv_kernel_size", 0), Groups: heads, Heads: heads,
 		HeadDim: width, StateSize: width}}
 	if min(k.Kernel, heads, width) == 0 && r.err == nil {
 		r.fail(problem.MissingField, key, "num_heads, head_dim or short_conv_kernel_size is missing")
@@ -90,16 +92,13 @@ func (r *reader) kda() kda {
 
 func (k kda) params(prefix string, hidden int) []Param {
 	name := func(s string) string { return prefix + "." + s }
-	const field = "linear_attn_config.num_heads"
-	inner := Axis{Size: k.Heads * k.HeadDim, Split: Sharded, Unit: k.HeadDim, Field: field}
-	heads := sharded(k.Heads, field)
+	inner := Axis{Size: k.Heads * k.HeadDim, Split: Sharded, Unit: k.HeadDim, Field: k.field}
+	heads := sharded(k.Heads, k.field)
 	params := []Param{
 		linear(name("q_proj"), Attention, inner, whole(hidden)),
 		linear(name("k_proj"), Attention, inner, whole(hidden)),
 		linear(name("v_proj"), Attention, inner, whole(hidden)),
 		linear(name("b_proj"), Attention, heads, whole(hidden)),
-		linear(name("f_a_proj"), Attention, whole(k.HeadDim), whole(hidden)),
-		linear(name("f_b_proj"), Attention, inner, whole(k.HeadDim)),
 		linear(name("o_proj"), Attention, whole(hidden), inner),
 		{Name: name("A_log"), Part: Attention, Rows: heads, DType: dtype.Float32},
 		{Name: name("dt_bias"), Part: Attention, Rows: inner, DType: dtype.Float32},
@@ -109,8 +108,16 @@ func (k kda) params(prefix string, hidden int) []Param {
 		p.DType = dtype.Float32
 		params = append(params, p)
 	}
+	if k.decay {
+		return append(params,
+			linear(name("f_proj"), Attention, inner, whole(hidden)),
+			linear(name("g_proj"), Attention, inner, whole(hidden)))
+	}
+	params = append(params,
+		linear(name("f_a_proj"), Attention, whole(k.HeadDim), whole(hidden)),
+		linear(name("f_b_proj"), Attention, inner, whole(k.HeadDim)))
 	if k.fullRank { // fused with the projections above, whose share is padded to 16 rows
-		fill := Axis{Size: 4*inner.Size + k.Heads, Least: k.HeadDim, Unit: 16, Split: Filler, Field: field}
+		fill := Axis{Size: 4*inner.Size + k.Heads, Least: k.HeadDim, Unit: 16, Split: Filler, Field: k.field}
 		return append(params, linear(name("g_proj"), Attention, inner, whole(hidden)), linear(name("b_proj"), Attention, fill, whole(hidden)))
 	}
 	return append(params,
