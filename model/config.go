@@ -152,6 +152,12 @@ func (c *Config) Has(key string) bool {
 	return ok && fromFile && v.Kind() != checkpoint.Null
 }
 
+// IsDefault reports whether the class's own default is what Value returns.
+func (c *Config) IsDefault(key string) bool {
+	_, from, ok := c.text.attributes.lookup(key)
+	return ok && from == defaultOrigin
+}
+
 // Int returns a whole number.
 func (c *Config) Int(key string) (int64, bool) {
 	v, _ := c.Value(key)

@@ -145,7 +145,31 @@ func (f *flags) archRules() *problem.Error {
 	if f.entry.has(deepseek) {
 		return f.deepSeekRules(unset)
 	}
-	return nil
+	return f.backendRuns()
+}
+
+// backendRuns holds a backend that was named to those that the architecture takes.
+func (f *flags) backendRuns() *problem.Error {
+	fits := true
+	switch f.arch {
+	case "GptOssForCausalLM":
+		fits = slices.Contains([]string{"triton", "trtllm_mha", "fa3", "fa4"}, f.backend)
+	case "Llama4ForConditionalGeneration", "Llama4ForCausalLM":
+		fits = slices.Contains([]string{"triton", "trtllm_mha", "fa3"}, f.backend)
+	case "Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4UnifiedForConditionalGeneration":
+		fits = slices.Contains([]string{"triton", "trtllm_mha", "fa4"}, f.backend)
+	case "Exaone4ForCausalLM", "ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM":
+		fits = !f.patterned || slices.Contains([]string{"triton", "trtllm_mha", "fa3"}, f.backend)
+	case "Olmo2ForCausalLM":
+		fits = f.backend != "flashinfer"
+	case "Lfm2ForCausalLM", "Lfm2MoeForCausalLM":
+		fits = f.backend != "triton" // which wants attention in the first layer
+	}
+	if fits {
+		return nil
+	}
+	return problem.New(problem.Unsupported, "attention_backend", f.backend, "%s does not run on it", f.arch).
+		WithHint("leave --attention-backend out").By(name)
 }
 
 func pick(yes bool, a, b string) string {
@@ -341,6 +365,9 @@ func (f *flags) attentionBackend() *problem.Error {
 	}
 	if refusal := f.latentDTypes(); refusal != nil {
 		return refusal
+	}
+	if f.uses("trtllm_mha") && f.dev.major < 9 {
+		return problem.New(problem.Unsupported, "attention_backend", "trtllm_mha", "runs on Hopper and Blackwell only").By(name)
 	}
 	if f.backend == "fa3" && f.kvDType == "fp8_e5m2" {
 		f.backend = "triton"

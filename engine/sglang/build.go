@@ -34,6 +34,12 @@ func (f *flags) setup(s *setup) *problem.Error {
 		return refusal
 	}
 	f.cut(s)
+	for i := range s.stages {
+		if s.sliding != nil && s.stages[i].sliding == 0 {
+			return problem.New(problem.Unsupported, "pipeline_parallel_size", f.lay.PP, "stage %d has no sliding layer, and the engine asserts that it has", i).
+				WithHint("--disable-hybrid-swa-memory, or fewer stages").By(name)
+		}
+	}
 	return f.drafts(s)
 }
 

@@ -20,6 +20,7 @@ var classTable string
 type ownClass struct {
 	names    map[string]string // field → the file's name of it
 	defaults map[string]int64
+	dtype    string    // where the file names none
 	vision   *[2]int64 // layers and width of the vision config it constructs; -1: no such field
 	byType   []string  // nested configs that are read by their own model_type
 }
@@ -36,13 +37,15 @@ func lookupClass(modelType string) (c ownClass, ok bool) {
 			put(&c.names, key, name)
 			continue
 		}
-		key, value, _ := strings.Cut(fact, "=")
-		if key == "vision" {
+		switch key, value, _ := strings.Cut(fact, "="); key {
+		case "vision":
 			layers, width, _ := strings.Cut(value, ",")
 			c.vision = &[2]int64{numberOr(layers, -1), numberOr(width, -1)}
-			continue
+		case "dtype":
+			c.dtype = value
+		default:
+			put(&c.defaults, key, numberOr(value, 0))
 		}
-		put(&c.defaults, key, numberOr(value, 0))
 	}
 	return c, ok
 }

@@ -227,6 +227,10 @@ func (f *flags) staticFraction() *problem.Error {
 	if f.multimodal && f.modal.vision {
 		f.fraction *= f.visionFactor()
 	}
+	if f.fraction <= 0 {
+		return problem.New(problem.DoesNotFit, "mem_fraction_static", f.fraction, "what the engine sets aside by default exceeds the device").
+			WithHint("give --mem-fraction-static, or a smaller --chunked-prefill-size").By(name)
+	}
 	return nil
 }
 

@@ -113,19 +113,25 @@ func levelOf(c *model.Config, modelType string) level {
 
 // value is what the engine's class holds at key; null is no value.
 func (l level) value(key string) (checkpoint.Value, bool) {
-	if v, ok := l.Value(key); ok {
+	v, ok := l.Value(key)
+	if ok && !l.IsDefault(key) {
 		return v, ok
 	}
-	if other, ok := l.class.names[key]; ok {
+	if given, inFile := l.Raw().Get(key); inFile {
+		if !ok && l.class.defaults != nil { // a key that Transformers' class consumes
+			v = given
+		}
+		return v, v.Kind() != checkpoint.Null
+	}
+	if other, named := l.class.names[key]; named {
 		if v, given := l.Raw().Get(other); given {
 			return v, v.Kind() != checkpoint.Null
 		}
 	}
-	n, ok := l.class.defaults[key]
-	if _, given := l.Raw().Get(key); given { // as null
-		ok = false
+	if n, own := l.class.defaults[key]; own {
+		return checkpoint.NewInt(n), true
 	}
-	return checkpoint.NewInt(n), ok
+	return v, ok
 }
 
 // maxSize bounds what a field may claim; products are checked besides.
@@ -342,10 +348,10 @@ func (r *reading) configDType() dtype.Type {
 	if keepsOuter(r.arch) {
 		return dtype.Float16
 	}
-	levels := []*model.Config{r.config.text.Config, r.config.top.Config}
+	levels := []level{r.config.text, r.config.top}
 	if r.path == "thinker_config.text_config" {
 		if thinker, ok := r.config.top.Sub("thinker_config"); ok {
-			levels[0] = thinker
+			levels[0] = level{Config: thinker}
 		}
 	}
 	for _, c := range levels {
@@ -356,6 +362,9 @@ func (r *reading) configDType() dtype.Type {
 				}
 				return dtype.Float32
 			}
+		}
+		if t, ok := dtype.Parse(c.class.dtype); ok {
+			return t
 		}
 	}
 	return dtype.Float32

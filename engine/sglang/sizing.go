@@ -139,7 +139,7 @@ func (s *setup) stageTokens(z *sizing, i int) (int64, *problem.Error) {
 		switch {
 		case bytes > 0:
 			tokens = z.available / bytes
-		case s.attentionElsewhere(i):
+		case s.state != nil && s.attentionElsewhere(i):
 			tokens = math.MaxInt64
 		case s.maxTokens > 0:
 			tokens = s.maxTokens

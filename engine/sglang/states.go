@@ -55,7 +55,6 @@ func (r *reading) stateModel() {
 		t.every(r.layers, true, false)
 		t.headDim = n("head_dim")
 		t.inner, t.groups, t.heads, t.stateSize, t.kernel = mul(n("expand"), r.hidden), n("n_groups"), n("num_heads"), n("state_size"), n("conv_kernel")
-		r.keyDim, r.valueDim = 0, 0
 	case kind == "falcon_h1":
 		t.every(r.layers, true, true)
 		t.mamba(f, n("mamba_d_ssm"))
@@ -176,13 +175,14 @@ func (r *reading) nemotronLayers(t *stateModel) {
 func (r *reading) deltaNet(t *stateModel, kind string) {
 	f := &r.config
 	n := func(key string) int64 { v, _ := f.size(key); return v }
-	switch interval := n("full_attention_interval"); {
+	switch {
 	case kind == "gigachat3_5" || strings.HasPrefix(kind, "qwen4_exp"):
 		t.byType(f.text, "layer_types", r.layers, "linear_attention", "")
 		t.registered = kind == "gigachat3_5"
 	default:
+		interval := f.need("full_attention_interval")
 		if interval == 0 {
-			interval = 4
+			return
 		}
 		t.every(r.layers, true, false)
 		for i := range t.recurrent {

@@ -7,7 +7,14 @@ import "headcount/problem"
 // can, or without, which gives up overlap scheduling and pages.
 func (f *flags) stateStrategy() *problem.Error {
 	caches := f.entry.has(stateRadix) || f.states != nil && (f.arch == "GraniteMoeHybridForCausalLM" || f.states.registered)
-	if !caches || f.noRadix {
+	if f.noRadix {
+		return nil
+	}
+	if !caches {
+		if f.extraBuffer() {
+			return problem.New(problem.Unsupported, "mamba_radix_cache_strategy", f.strategy, "%s has no states to keep", f.arch).
+				WithHint("leave --mamba-radix-cache-strategy out").By(name)
+		}
 		return nil
 	}
 	if f.strategy == "" || f.strategy == "auto" {
@@ -32,6 +39,9 @@ func (f *flags) stateStrategy() *problem.Error {
 	case !f.noOverlap:
 		return problem.New(problem.Unsupported, "mamba_radix_cache_strategy", f.strategy, "does not run with overlap scheduling").
 			WithHint("--disable-overlap-schedule").By(name)
+	case f.backend == "trtllm_mha":
+		return problem.New(problem.Unsupported, "attention_backend", f.backend, "does not run with states cached without an extra buffer").
+			WithHint("--mamba-radix-cache-strategy extra_buffer").By(name)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ separated by spaces:
 
     key=7           the own class's default of a field that a size depends on
     key>other       the file's name of a field
+    dtype=bfloat16  the own class's dtype where the file names none
     vision=27,1152  layers and width of the vision config that the own class constructs;
                     "-" where it has no such field
     sub:key         a nested config that is read by its own model_type
@@ -79,8 +80,10 @@ def facts(cls):
         config = cls()
     except Exception:  # has no defaults at all
         return []
-    names = sorted((cls.attribute_map or {}).items())
-    return ["%s>%s" % (key, other) for key, other in names if key in FIELDS] + list(defaults(cls, config)) + vision(cls, config)
+    out = ["%s>%s" % (key, other) for key, other in sorted((cls.attribute_map or {}).items()) if key in FIELDS]
+    if dtype := getattr(config, "dtype", None):
+        out.append("dtype=" + str(dtype).removeprefix("torch."))
+    return out + list(defaults(cls, config)) + vision(cls, config)
 
 
 def nested(cls):
