@@ -317,6 +317,10 @@ func (r *reading) ropeFactor() float64 {
 	if rope.Len() == 0 {
 		rope = r.config.text.Object("rope_scaling")
 	}
+	if r.isV4() { // the engine's class keeps one set for all layers, as in the file
+		given, _ := r.config.text.Raw().Get("rope_scaling")
+		rope = given.Dict()
+	}
 	if _, original := rope.Get("original_max_position_embeddings"); original {
 		return 1
 	}

@@ -75,12 +75,25 @@ def defaults(cls, config):
             yield "%s=%d" % (key, value)
 
 
+def copies(cls):
+    """Fields of sliding layers that the class takes from another field of the file."""
+    for key in FIELDS:
+        for other in FIELDS:
+            try:
+                copied = key.startswith("swa_") and key != other and number(cls(**{other: 6}), key) == 6
+            except Exception:
+                continue
+            if copied:
+                yield "%s>%s" % (key, other)
+
+
 def facts(cls):
     try:
         config = cls()
     except Exception:  # has no defaults at all
         return []
     out = ["%s>%s" % (key, other) for key, other in sorted((cls.attribute_map or {}).items()) if key in FIELDS]
+    out += copies(cls)
     if dtype := getattr(config, "dtype", None):
         out.append("dtype=" + str(dtype).removeprefix("torch."))
     return out + list(defaults(cls, config)) + vision(cls, config)
