@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"headcount"
@@ -28,7 +27,7 @@ func vllmRequest(row *golden.VLLMRow) headcount.Request {
 	req := headcount.Request{Model: row.File, GPU: gpus[row.GPU]}
 	req.Layout = layout.Layout{TP: l.TP, PP: l.PP, DCP: l.DCP, EP: l.EP}
 	req.Options = engine.Options{
-		KVCacheDType: l.KVCacheDType, BlockSize: l.BlockSize, MaxModelLen: l.MaxModelLen,
+		DType: l.DType, KVCacheDType: l.KVCacheDType, BlockSize: l.BlockSize, MaxModelLen: l.MaxModelLen, MaxNumBatched: l.MaxNumBatched,
 		EnablePrefixCaching: l.PrefixCaching, DisableHybridKVCacheManager: l.DisableHybrid,
 	}
 	if l.Spec != nil {
@@ -63,7 +62,7 @@ func VLLM(r *scorecard.Row, planner *headcount.Planner, row *golden.VLLMRow) {
 	r.Check("stages", len(report.Ranks), max(1, len(row.Specs)))
 	for i, w := range row.Weights {
 		if i < len(report.Ranks) {
-			checkWeights(r, &report.Ranks[i], w)
+			checkWeights(r, report, i, w)
 		}
 	}
 	r.Check("groups", printGroups(report.KVCache.Groups), printGoldenGroups(row.Groups))
@@ -141,17 +140,31 @@ func checkRuns(r *scorecard.Row, got []engine.Run, want []golden.VLLMSpec) {
 	r.Check("layer", "", "")
 }
 
-func checkWeights(r *scorecard.Row, got *engine.Rank, want golden.VLLMWeights) {
-	r.Check("parameters", printKnown(got.Parameters), want.Params)
-	r.Check("weight_bytes", printKnown(got.WeightBytes), want.Bytes)
-	r.Check("buffer_bytes", printKnown(got.BufferBytes), want.BufferBytes)
+// checkWeights compares a stage's parameters and buffers. What the report says it does not
+// know is counted by the reason it gives.
+func checkWeights(r *scorecard.Row, report *headcount.Report, stage int, want golden.VLLMWeights) {
+	got := &report.Ranks[stage]
+	if got.Parameters == nil {
+		r.Unknown("weights", noteOf(report, "weights-not-known"))
+	} else {
+		r.Check("parameters", *got.Parameters, want.Params)
+		r.Check("weight_bytes", *got.WeightBytes, want.Bytes)
+	}
+	if got.BufferBytes == nil {
+		r.Unknown("buffers", noteOf(report, "weights-not-known"))
+	} else {
+		r.Check("buffer_bytes", *got.BufferBytes, want.BufferBytes)
+	}
 }
 
-func printKnown(n *int64) string {
-	if n == nil {
-		return "not known"
+// noteOf is the text of a report's note.
+func noteOf(report *headcount.Report, id string) string {
+	for _, n := range report.Notes {
+		if n.ID == id {
+			return n.Text
+		}
 	}
-	return strconv.FormatInt(*n, 10)
+	return "no reason given"
 }
 
 func printGroups(groups []engine.Group) string {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,8 @@ type Card struct {
 	missed map[string][]Miss // by row
 	fields map[string]*tally
 	types  map[string]*tally
+
+	unknown map[string]int // rows by what was not answered and why
 }
 
 type tally struct{ right, wrong int }
@@ -29,7 +32,7 @@ type Miss struct{ Row, Field, Detail string }
 
 // New returns an empty Card.
 func New() *Card {
-	return &Card{missed: map[string][]Miss{}, fields: map[string]*tally{}, types: map[string]*tally{}}
+	return &Card{unknown: map[string]int{}, missed: map[string][]Miss{}, fields: map[string]*tally{}, types: map[string]*tally{}}
 }
 
 // A Row collects the checks of one golden row.
@@ -52,13 +55,18 @@ func (r *Row) Check(field string, got, want any) {
 	}
 }
 
-// Done counts the row: right when no field missed.
-func (r *Row) Done() {
+// Unknown counts a field that the answer says it does not know: no miss, and no hit. Rows
+// are counted by reason, and the count is listed: it may not grow.
+func (r *Row) Unknown(field, reason string) { r.card.unknown[field+": "+reason]++ }
+
+// Done counts the row, right when no field missed, and returns its misses.
+func (r *Row) Done() []Miss {
 	r.card.rows++
 	count(r.card.types, r.kind, len(r.misses) == 0)
 	if len(r.misses) > 0 {
 		r.card.missed[r.id] = r.misses
 	}
+	return r.misses
 }
 
 func count(m map[string]*tally, key string, ok bool) {
@@ -73,22 +81,23 @@ func count(m map[string]*tally, key string, ok bool) {
 }
 
 // Judge prints the score and holds the misses to the list in file: lines of
-// "row pattern<TAB>field pattern<TAB>reason", patterns as in [path.Match].
+// "row pattern<TAB>field pattern<TAB>reason", patterns as in [path.Match], and of
+// "unknown<TAB>rows<TAB>field: reason".
 func (c *Card) Judge(t *testing.T, file string) {
 	t.Helper()
-	listed := readList(t, file)
-	var loose []Miss
-	for _, misses := range c.missed {
-		for _, m := range misses {
-			if !cover(listed, m) {
-				loose = append(loose, m)
-			}
+	listed, unknown := readList(t, file)
+	for reason, n := range c.unknown {
+		if n != unknown[reason] {
+			t.Errorf("%s: lists %d rows not known, now %d: %s", file, unknown[reason], n, reason)
 		}
 	}
-	t.Logf("%d of %d rows agree in every field\n%s\n%s", c.rows-len(c.missed), c.rows, table(c.fields), table(c.types))
-	slices.SortFunc(loose, func(a, b Miss) int {
-		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Row, b.Row))
-	})
+	for reason := range unknown {
+		if c.unknown[reason] == 0 {
+			t.Errorf("%s: no row is unknown any more: %s", file, reason)
+		}
+	}
+	loose := slices.DeleteFunc(c.Misses(), func(m Miss) bool { return cover(listed, m) })
+	t.Log(c)
 	for i, m := range loose {
 		if i == maxPrinted {
 			t.Errorf("... and %d more misses", len(loose)-i)
@@ -103,6 +112,23 @@ func (c *Card) Judge(t *testing.T, file string) {
 	}
 }
 
+// Misses are the fields that differ, by field and row.
+func (c *Card) Misses() []Miss {
+	var all []Miss
+	for _, misses := range c.missed {
+		all = append(all, misses...)
+	}
+	slices.SortFunc(all, func(a, b Miss) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Row, b.Row))
+	})
+	return all
+}
+
+// String is the score by field and by model type.
+func (c *Card) String() string {
+	return fmt.Sprintf("%d of %d rows agree in every field\n%s\n%s", c.rows-len(c.missed), c.rows, table(c.fields), table(c.types))
+}
+
 const maxPrinted = 60
 
 // An entry is one line of the list of misses.
@@ -112,14 +138,14 @@ type entry struct {
 	used       bool
 }
 
-func readList(t *testing.T, file string) []*entry {
+func readList(t *testing.T, file string) (misses []*entry, unknown map[string]int) {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var out []*entry
+	unknown = map[string]int{}
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
 		text := lines.Text()
@@ -130,9 +156,17 @@ func readList(t *testing.T, file string) []*entry {
 		if len(parts) != 3 || strings.TrimSpace(parts[2]) == "" {
 			t.Fatalf("%s:%d: want row, field and reason, tab-separated", file, n)
 		}
-		out = append(out, &entry{row: parts[0], field: parts[1], line: n})
+		if parts[0] == "unknown" {
+			rows, err := strconv.Atoi(parts[1])
+			if err != nil {
+				t.Fatalf("%s:%d: %v", file, n, err)
+			}
+			unknown[parts[2]] = rows
+			continue
+		}
+		misses = append(misses, &entry{row: parts[0], field: parts[1], line: n})
 	}
-	return out
+	return misses, unknown
 }
 
 func cover(listed []*entry, m Miss) bool {
