@@ -2,6 +2,7 @@ package vllm
 
 import (
 	"slices"
+	"strings"
 
 	"headcount/model"
 	"headcount/problem"
@@ -23,6 +24,7 @@ type traits struct {
 	pipelines     bool
 	multimodal    bool
 	transformers  bool           // runs the Transformers class
+	embeds        bool           // the class has a pooler in place of a language-model head
 	mtp           bool           // loads the checkpoint's own draft head
 	remote        bool           // needs --trust-remote-code for its config class
 	experts       int64          // routed experts, by the fields that the engine looks at
@@ -49,6 +51,7 @@ func traitsOf(m *model.Model) (t traits) {
 	}
 	info := r.info
 	t.arch, t.pooling, t.transformers = r.arch, r.pooling, r.transformers
+	t.embeds = strings.Contains(r.class, "Embedding")
 	t.pipelines, t.multimodal, t.attentionFree, t.ownPooler = info.is('P'), info.is('m'), info.is('f'), info.is('p')
 	t.hybrid = info.is('h') && !onlyAttention(top)
 	t.remote = !top.Known()
