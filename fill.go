@@ -100,8 +100,8 @@ func bill(engineName string, gpu *hw.Accelerator, m *model.Model, res *engine.Re
 // estimatePool plans once more with the middle of the pool's band.
 func (r *Report) estimatePool(eng engine.Engine, job engine.Job) error {
 	band := r.Memory.KVBytes
-	if band.P50 <= 0 {
-		return problem.New(problem.DoesNotFit, "kv_bytes", nil, "nothing is left for the KV cache: weights and reserves exceed the device by %.1f GiB a rank", float64(-band.P50)/(1<<30)).
+	if band.P50 == 0 {
+		return problem.New(problem.DoesNotFit, "kv_bytes", nil, "nothing is left for the KV cache: weights and reserves exceed the device by %.1f GiB a rank", r.Memory.Shortage()/(1<<30)).
 			WithHint("raise the tensor or pipeline parallel size, or take a larger device").By(eng.Name())
 	}
 	opts := *job.Options

@@ -10,6 +10,14 @@ type Band struct {
 	P90 int64 `json:"p90"`
 }
 
+// most bounds a term, far above any device, so that sums of a few stay exact or absurd but
+// never wrap.
+const most = 1 << 60
+
+// size is x bytes, between 0 and most. Formulas are in float64, which holds every size of a
+// device exactly.
+func size(x float64) int64 { return int64(min(max(x, 0), most)) }
+
 // exact is a band of no width.
 func exact(n int64) Band { return Band{n, n, n} }
 
@@ -33,7 +41,13 @@ type Memory struct {
 	WeightsBytes *int64  `json:"weights_bytes"`
 	Terms        []Term  `json:"terms"`
 	KVBytes      *Band   `json:"kv_bytes"`
+
+	short float64 // see Shortage
 }
+
+// Shortage is by how many bytes weights and terms exceed what the engine takes, by the
+// middle of the bands; 0 where a pool is left or the weights are not known.
+func (m *Memory) Shortage() float64 { return m.short }
 
 // A Load is what one rank runs, as far as memory depends on it.
 type Load struct {
@@ -80,7 +94,7 @@ func SGLang(l Load) *Memory {
 	if l.TP*l.PP > 1 {
 		context = gib(0.55, 1.2, 2.3)
 	}
-	begin := l.TotalBytes - context.P50
+	begin := max(l.TotalBytes-context.P50, 0)
 	terms := []Term{
 		{"context", context, "process and communicators before the weights: band over public start-up logs"},
 		{"loading", gib(0.02, 0.1, 0.4), "left by loading beyond the weights: band over public start-up logs"},
@@ -95,13 +109,14 @@ func (l Load) bill(have int64, terms []Term) *Memory {
 	if l.WeightsBytes == nil {
 		return m
 	}
-	left := exact(have - *l.WeightsBytes)
+	low := float64(have) - float64(*l.WeightsBytes)
+	middle, high := low, low
 	for _, t := range terms {
-		left.P10 -= t.P90
-		left.P50 -= t.P50
-		left.P90 -= t.P10
+		low -= float64(t.P90)
+		middle -= float64(t.P50)
+		high -= float64(t.P10)
 	}
-	m.KVBytes = &left
+	m.KVBytes, m.short = &Band{size(low), size(middle), size(high)}, max(-middle, 0)
 	return m
 }
 
@@ -109,33 +124,34 @@ func (l Load) bill(have int64, terms []Term) *Memory {
 func (l Load) rows() int64 { return min(l.Sequences, l.BatchedTokens) }
 
 func (l Load) sampler() int64 {
-	r, h := l.rows(), int64(l.Hidden)
-	return r*int64(l.Vocab)*(l.ElemBytes+12) + (l.BatchedTokens+r)*h*l.ElemBytes
+	r, h, e := float64(l.rows()), float64(l.Hidden), float64(l.ElemBytes)
+	return size(r*float64(l.Vocab)*(e+12) + (float64(l.BatchedTokens)+r)*h*e)
 }
 
 func (l Load) forward() int64 {
-	h, t := int64(l.Hidden), int64(l.TP)
+	h, mlp := float64(l.Hidden), float64(3*int64(l.MLPWidth)/int64(l.TP))
+	tokens := float64(l.BatchedTokens) * float64(l.ElemBytes)
 	if l.Eager {
-		return l.BatchedTokens * l.ElemBytes * (3*int64(l.MLPWidth)/t + 4*h)
+		return size(tokens * (mlp + 4*h))
 	}
-	return l.BatchedTokens*l.ElemBytes*(3*int64(l.MLPWidth)/t+3*h) + l.L2Bytes
+	return size(tokens*(mlp+3*h) + float64(l.L2Bytes))
 }
 
 func (l Load) runner() int64 {
-	r, v := l.Sequences, int64(l.Vocab)
-	n := r*v*4 + 2*r*((v+31)/32)*4 + r*16384 + 13*l.BatchedTokens + 1638*r
+	r, v, tokens := float64(l.Sequences), float64(l.Vocab), float64(l.BatchedTokens)
+	n := r*v*4 + 2*r*float64((l.Vocab+31)/32)*4 + r*16384 + 13*tokens + 1638*r
 	if l.PP > 1 {
-		n += 2 * l.BatchedTokens * int64(l.Hidden) * l.ElemBytes
+		n += 2 * tokens * float64(l.Hidden) * float64(l.ElemBytes)
 	}
-	return n
+	return size(n)
 }
 
 func (l Load) expertWorkspace() int64 {
 	if l.ExpertWidth == 0 {
 		return 0
 	}
-	h, width := int64(l.Hidden), int64(l.ExpertWidth)/int64(l.TP)
-	return l.BatchedTokens * int64(l.ExpertsPerToken) * l.ElemBytes * (max(2*width, h) + max(width, h))
+	h, width := float64(l.Hidden), float64(l.ExpertWidth/l.TP)
+	return size(float64(l.BatchedTokens) * float64(l.ExpertsPerToken) * float64(l.ElemBytes) * (max(2*width, h) + max(width, h)))
 }
 
 // growth is what the process grows by outside of torch while profiling.
@@ -152,7 +168,7 @@ func graphs(layers int, eager bool) Band {
 		return Band{}
 	}
 	low := 0.3 + 0.004*float64(layers)
-	return gib(low, max(0.84, low), 1.9)
+	return gib(low, max(0.84, low), max(1.9, low))
 }
 
 // PerCent is half the width of a band in per cent of its middle.
