@@ -179,7 +179,8 @@ func (p *Planner) source(ctx context.Context, req *Request) (src *checkpoint.Sou
 	case len(req.Config) > 0 || len(req.Params) > 0:
 		src, err = inline(req)
 	case req.Model == "":
-		err = problem.New(problem.MissingField, "model", nil, "no model and no config given")
+		err = problem.New(problem.MissingField, "model", nil, "no model and no config given").
+			WithHint("a catalogue name, as headcount models lists them, or the config itself")
 	default:
 		src, listed, err = p.named(ctx, req.Model)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"reflect"
 	"strings"
@@ -61,6 +60,11 @@ func ParseRequest(data []byte) (Request, error) {
 
 // requestError puts the decoder's words into ours.
 func requestError(err error) *problem.Error {
+	if e, ok := errors.AsType[*problem.Error](err); ok { // an accelerator reads itself
+		located := *e
+		located.Message = "accelerator: " + e.Message
+		return &located
+	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
 		return problem.New(problem.BadValue, e.Field, nil, "a JSON %s, want %s", e.Value, jsonKind(e.Type.Kind().String()))
 	}
@@ -95,29 +99,76 @@ func jsonKind(kind string) string {
 	return "a string"
 }
 
+// Bounds of flags, far above any server.
+const (
+	maxCount   = 1 << 40 // tokens, blocks, sequences
+	maxGiB     = 1 << 20
+	maxLengths = 64
+)
+
+const leaveOut = "leave it out for the engine's default"
+
 // check reports flags that are out of any range.
 func (req *Request) check() error {
 	if err := req.Layout.Check(); err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		name string
-		x    float64
-	}{
-		{"gpu_memory_utilization", req.GPUMemoryUtilization}, {"mem_fraction_static", req.MemFractionStatic},
-	} {
-		if !(f.x >= 0 && f.x <= 1) {
-			return problem.New(problem.BadValue, f.name, f.x, "not between 0 and 1")
-		}
+	if err := req.checkFractions(); err != nil {
+		return err
+	}
+	if err := req.checkCounts(); err != nil {
+		return err
 	}
 	if req.MaxModelLen < -1 {
-		return problem.New(problem.BadValue, "max_model_len", req.MaxModelLen, "neither a length nor -1 for as long as fits")
+		return problem.New(problem.BadValue, "max_model_len", req.MaxModelLen, "neither a length nor -1 for as long as fits").WithHint(leaveOut)
 	}
 	if req.KVCacheMemory < 0 {
-		return problem.New(problem.BadValue, "kv_cache_memory_bytes", req.KVCacheMemory, "negative")
+		return problem.New(problem.BadValue, "kv_cache_memory_bytes", req.KVCacheMemory, "negative").WithHint("a size in bytes; leave it out for the device's own memory")
 	}
-	if len(req.ConcurrencyAt) > 64 {
-		return problem.New(problem.BadValue, "concurrency_at", len(req.ConcurrencyAt), "more than 64 lengths")
+	if len(req.ConcurrencyAt) > maxLengths {
+		return problem.New(problem.BadValue, "concurrency_at", len(req.ConcurrencyAt), "more than %d lengths", maxLengths).WithHint("ask again for the rest")
+	}
+	for _, n := range req.ConcurrencyAt {
+		if n < 1 {
+			return problem.New(problem.BadValue, "concurrency_at", n, "not a length").WithHint("lengths of 1 token or more")
+		}
+	}
+	return nil
+}
+
+// checkFractions holds shares and readings to what a device can have.
+func (req *Request) checkFractions() error {
+	for _, f := range [...]struct {
+		name    string
+		x, most float64
+	}{
+		{"gpu_memory_utilization", req.GPUMemoryUtilization, 1}, {"mem_fraction_static", req.MemFractionStatic, 1},
+		{"memory_begin_gib", req.MemoryBeginGiB, maxGiB}, {"memory_end_gib", req.MemoryEndGiB, maxGiB},
+	} {
+		if !(f.x >= 0 && f.x <= f.most) {
+			return problem.New(problem.BadValue, f.name, f.x, "not between 0 and %g", f.most).WithHint(leaveOut)
+		}
+	}
+	return nil
+}
+
+// checkCounts holds counts to what a server can have.
+func (req *Request) checkCounts() error {
+	for _, f := range [...]struct {
+		name     string
+		n, least int64
+	}{
+		{"block_size", int64(req.BlockSize), 0}, {"page_size", int64(req.PageSize), 0},
+		{"max_num_seqs", int64(req.MaxNumSeqs), 0}, {"max_num_batched_tokens", int64(req.MaxNumBatched), 0},
+		{"num_gpu_blocks_override", req.NumGPUBlocksOverride, 0}, {"cp_kv_cache_interleave_size", int64(req.CPInterleave), 0},
+		{"chunked_prefill_size", int64(req.ChunkedPrefillSize), -1}, // -1: prefills are not cut
+		{"max_running_requests", int64(req.MaxRunningRequests), 0}, {"max_total_tokens", req.MaxTotalTokens, 0},
+		{"max_mamba_cache_size", int64(req.MaxMambaCacheSize), 0}, {"speculative_num_steps", int64(req.SpeculativeSteps), 0},
+		{"speculative_eagle_topk", int64(req.SpeculativeTopK), 0}, {"speculative_num_draft_tokens", int64(req.SpeculativeDraftTokens), 0},
+	} {
+		if f.n < f.least || f.n > maxCount {
+			return problem.New(problem.BadValue, f.name, f.n, "not between %d and %d", f.least, int64(maxCount)).WithHint(leaveOut)
+		}
 	}
 	return nil
 }
@@ -145,7 +196,7 @@ func (req *Request) override(src *checkpoint.Source) (*checkpoint.Source, error)
 	}
 	over, _, err := checkpoint.Parse(req.HFOverrides)
 	if err != nil {
-		return nil, fmt.Errorf("hf_overrides: %w", err)
+		return nil, problem.New(problem.Unreadable, "hf_overrides", nil, "%v", err)
 	}
 	out := *src
 	out.Config = src.Config.Merge(over)

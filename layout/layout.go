@@ -20,20 +20,23 @@ func (l Layout) Normal() Layout {
 	return l
 }
 
-// MaxRanks bounds each parallel size; nobody runs one model over more ranks.
-const MaxRanks = 65536
+// Bounds of parallel sizes; nobody runs one model over more ranks, or in more stages.
+const (
+	MaxRanks  = 65536
+	MaxStages = 1024
+)
 
 // Check reports a size that is negative or absurd.
 func (l Layout) Check() error {
-	for _, f := range []struct {
-		name string
-		n    int
+	for _, f := range [...]struct {
+		name    string
+		n, most int
 	}{
-		{"tensor_parallel_size", l.TP}, {"pipeline_parallel_size", l.PP},
-		{"data_parallel_size", l.DP}, {"decode_context_parallel_size", l.DCP},
+		{"tensor_parallel_size", l.TP, MaxRanks}, {"pipeline_parallel_size", l.PP, MaxStages},
+		{"data_parallel_size", l.DP, MaxRanks}, {"decode_context_parallel_size", l.DCP, MaxRanks},
 	} {
-		if f.n < 0 || f.n > MaxRanks {
-			return problem.New(problem.BadValue, f.name, f.n, "not between 1 and %d", MaxRanks)
+		if f.n < 0 || f.n > f.most {
+			return problem.New(problem.BadValue, f.name, f.n, "not between 1 and %d", f.most).WithHint("leave it out for 1")
 		}
 	}
 	return nil

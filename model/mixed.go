@@ -41,12 +41,23 @@ func (r *reader) layerTypes(layers int) []string {
 	return types
 }
 
+// underived reports layer_types that are neither given nor derived: the fault of the field
+// that they should come from, where the file has one.
+func (r *reader) underived() {
+	for _, key := range []string{"hybrid_override_pattern", "layers_block_type", "full_attention_interval"} {
+		if _, given := r.Raw().Get(key); given {
+			r.fail(problem.BadValue, key, "%s derives no list of layers from it", r.className())
+		}
+	}
+	r.fail(problem.MissingField, "layer_types", "missing, and %s does not derive it", r.className())
+}
+
 // formByType gives layers of some types a form of their own; the others have attention. A
 // type that is neither is an error.
 func (r *reader) formByType(layers int, forms map[string]*form, attention ...string) func(layer int) *form {
 	types := r.layerTypes(layers)
 	if types == nil && r.err == nil {
-		r.fail(problem.MissingField, "layer_types", "missing, and %s does not derive it", r.className())
+		r.underived()
 	}
 	for i, name := range types {
 		if forms[name] == nil && !slices.Contains(attention, name) {
@@ -127,6 +138,15 @@ func (r *reader) perLayer(layer int, key string, def int) int {
 		return 1
 	}
 	return int(n)
+}
+
+// embedAtBothEnds puts a tied embedding on the last stage too, though the head there is a
+// tensor of its own.
+func embedAtBothEnds(m *Model) *Model {
+	if m.TiedEmbeddings && len(m.Outer) > 0 {
+		m.Outer[0].Stage = BothEnds
+	}
+	return m
 }
 
 // sinks is one learned logit a query head that draws attention to nothing.

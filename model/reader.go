@@ -38,6 +38,13 @@ func (r *reader) fail(code problem.Code, key string, format string, args ...any)
 		key = r.path + "." + key
 	}
 	r.err = problem.New(code, key, value, format, args...)
+	switch {
+	case key == "":
+	case code == problem.MissingField:
+		r.err.Hint = "add it to the config; a request may give it in hf_overrides"
+	case code == problem.BadValue, code == problem.NotDivisible:
+		r.err.Hint = "correct it in the config; a request may give another in hf_overrides"
+	}
 }
 
 // whole reads an integer between low and maxSize. Absent and null are ok = false.
@@ -48,6 +55,8 @@ func (r *reader) whole(key string, low int64) (int, bool) {
 	}
 	n, isInt := v.Int()
 	switch {
+	case !isInt && beyond(v):
+		r.fail(problem.BadValue, key, "greater than %d", int64(maxSize))
 	case !isInt:
 		r.fail(problem.BadValue, key, "not a whole number")
 	case n < low:
@@ -58,6 +67,12 @@ func (r *reader) whole(key string, low int64) (int, bool) {
 		return int(n), true
 	}
 	return 0, false
+}
+
+// beyond reports a number that no integer of ours holds.
+func beyond(v checkpoint.Value) bool {
+	x, isNumber := v.Float()
+	return isNumber && x >= 1<<53
 }
 
 // otherNames are what classes in a checkpoint's own repository call a field. Those that
@@ -76,7 +91,11 @@ func (r *reader) size(key string) int {
 		n, _ = r.first(otherNames[key]...)
 		ok = n > 0
 	}
-	if !ok && r.err == nil {
+	switch _, _, given := r.text.get(key); {
+	case ok || r.err != nil:
+	case given:
+		r.fail(problem.MissingField, key, "%s needs a number here", r.className())
+	default:
 		r.fail(problem.MissingField, key, "missing, and %s has no default for it", r.className())
 	}
 	return n

@@ -134,7 +134,9 @@ func (p *plan) fillPool() *problem.Error {
 	}
 	p.log()
 	if pool.override > 0 {
+		p.memory = 0
 		for _, bytes := range p.perBlock {
+			p.memory = max(p.memory, pool.bytes(bytes)) // what the blocks asked for take
 			p.logf("Overriding num_gpu_blocks=%d with num_gpu_blocks_override=%d", pool.available/bytes, pool.override)
 		}
 	}
