@@ -13,9 +13,9 @@ var lfm2 = family{
 	architectures: []string{"Lfm2ForCausalLM", "Lfm2Model", "Lfm2VlForConditionalGeneration", "Lfm2VlModel"},
 	types:         []string{"lfm2", "lfm2_vl"},
 	resolve: func(r *reader) *Model {
-		d := r.lfm2(r.opt("conv_dim", r.size("hidden_size")))
-		d.intermediate = r.lfm2Width()
-		return r.decoder(d)
+		hidden := r.size("hidden_size")
+		mlp := mlpParams("mlp", MLP, r.sizeOr("block_dim", hidden), r.lfm2Width(), true, false)
+		return r.decoder(r.lfm2(r.sizeOr("conv_dim", hidden), mlp))
 	},
 }
 
@@ -25,7 +25,7 @@ var lfm2MoE = family{
 	architectures: []string{"Lfm2MoeForCausalLM", "Lfm2MoeModel"},
 	types:         []string{"lfm2_moe"},
 	resolve: func(r *reader) *Model {
-		d := r.lfm2(r.size("hidden_size"))
+		d := r.lfm2(r.size("hidden_size"), nil)
 		d.experts = r.experts("feed_forward", "num_experts", "moe_intermediate_size")
 		d.experts.projections = mixtralProjections
 		if r.flag("use_expert_bias", true) {
@@ -36,8 +36,9 @@ var lfm2MoE = family{
 	},
 }
 
-// lfm2 reads what the dense and the sparse model share; width is the convolution's.
-func (r *reader) lfm2(width int) decoder {
+// lfm2 reads what the dense and the sparse model share. width is the convolution's, mlp
+// the MLP of every layer where all have one.
+func (r *reader) lfm2(width int, mlp []Param) decoder {
 	layers, hidden, h := r.layers(), r.size("hidden_size"), r.quotientHeads()
 	conv := shortConv{State: State{Mixer: ShortConv, Inner: max(width, 1), Kernel: r.kernel("conv_L_cache")},
 		biased: r.flag("conv_bias", false)}
@@ -50,8 +51,8 @@ func (r *reader) lfm2(width int) decoder {
 		gated: true, tied: true, heads: h, norms: []string{"operator_norm", "ffn_norm"}, names: lfm2Names,
 		everywhere: []Part{Embedding},
 		form: r.formByType(layers, map[string]*form{
-			"conv":           {caches: []Cache{conv.cache()}, params: conv.params("conv", hidden)},
-			"full_attention": {caches: []Cache{h.cache(0)}, params: attention},
+			"conv":           {caches: []Cache{conv.cache()}, params: append(conv.params("conv", conv.Inner), mlp...), alone: mlp != nil},
+			"full_attention": {caches: []Cache{h.cache(0)}, params: append(attention, mlp...), alone: mlp != nil},
 		}),
 	}
 }

@@ -34,7 +34,7 @@ var mimoV2 = family{
 			sliding.params = append(sliding.params, sinks("self_attn.attention_sink_bias", window.query))
 		}
 		isSliding := r.mimoSliding(layers)
-		return r.decoder(decoder{
+		return embedAtBothEnds(r.decoder(decoder{
 			gated: true, heads: full, untied: true, experts: e, sparse: r.mimoSparse(layers),
 			nextN: 1, nextForm: sliding, nextDense: true,
 			rotary: rotary{widths: map[string]int{"sliding_attention": window.key}},
@@ -44,7 +44,7 @@ var mimoV2 = family{
 				}
 				return all
 			},
-		})
+		}))
 	},
 }
 

@@ -47,7 +47,7 @@ var step3p5 = family{
 			d.nextJoin = append(deepSeekJoin(hidden), Param{Name: "shared_head.head.weight", Part: Other,
 				Rows: vocabulary(r.size("vocab_size")), Cols: whole(hidden)})
 		}
-		return r.decoder(d)
+		return embedAtBothEnds(r.decoder(d))
 	},
 }
 
