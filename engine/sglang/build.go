@@ -144,6 +144,7 @@ func (f *flags) rows(s *setup) {
 		s.window = f.v4.window
 		s.dsv4 = &dsv4{headDim: f.v4.headDim, indexDim: f.v4.indexDim, ratio: f.swaRatio}
 	}
+	s.qsa = f.qsa
 	if f.sparse != nil {
 		s.priced.heads = headsOf(f.kvHeads, f.attnTP) // priced without DCP
 		s.held.value = f.keyDim

@@ -111,12 +111,10 @@ func levelOf(c *model.Config, modelType string) level {
 	return l
 }
 
-// value is what the engine's class holds at key; null is no value.
+// value is what the engine's class holds at key; null is no value. Where the engine has a
+// class of its own, what Transformers' would make of absent fields does not count.
 func (l level) value(key string) (checkpoint.Value, bool) {
 	v, ok := l.Value(key)
-	if ok && !l.IsDefault(key) {
-		return v, ok
-	}
 	if given, inFile := l.Raw().Get(key); inFile {
 		if !ok && l.class.defaults != nil { // a key that Transformers' class consumes
 			v = given

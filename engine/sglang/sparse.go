@@ -27,6 +27,9 @@ type sparseModel struct {
 	keys   []bool // by layer: keeps index keys alone, without values
 }
 
+// qsaBytes is an element of Qwen4's compressed index keys, bfloat16.
+const qsaBytes = 2
+
 func (r *reading) isV4() bool {
 	switch r.arch {
 	case "DeepseekV4ForCausalLM", "DeepseekV4ForCausalLMNextN", "DeepseekV4ForCausalLMDSpark":
@@ -45,6 +48,15 @@ func (r *reading) sparseModels() {
 		r.compressed()
 	case r.arch == "MiniMaxM3SparseForCausalLM" || r.arch == "MiniMaxM3SparseForConditionalGeneration":
 		r.blockSparse()
+	}
+	if n, ok := r.config.size("indexer_n_heads"); ok && n > 0 { // Qwen4's compressed indexer
+		dim, _ := r.config.size("indexer_head_dim")
+		ratio, _ := r.config.size("indexer_compress_ratio")
+		if ratio < 2 {
+			r.config.fail(problem.BadValue, "indexer_compress_ratio", ratio, "below 2, which the engine refuses")
+			return
+		}
+		r.qsa = mul(dim, qsaBytes) / ratio
 	}
 	if r.mayIndex() {
 		if n, ok := r.config.outer("index_topk"); ok && n >= 0 {

@@ -60,7 +60,11 @@ func (r *reading) stateModel() {
 		t.mamba(f, n("mamba_d_ssm"))
 		t.temporal = f.stateDType()
 	case kind == "granitemoehybrid":
-		t.byType(f.text, "layer_types", r.layers, "linear_attention", "full_attention")
+		if list, _ := f.text.Raw().Get("layer_types"); list.Kind() == checkpoint.List {
+			t.byType(f.text, "layer_types", r.layers, "linear_attention", "full_attention")
+		} else {
+			t.interval(r.layers, 6)
+		}
 		t.mamba(f, mul(n("mamba_expand"), r.hidden))
 	case strings.HasPrefix(kind, "nemotron_h"):
 		r.nemotronLayers(t)
@@ -91,10 +95,20 @@ func (r *reading) stateModel() {
 	default:
 		return
 	}
-	if t.count(t.recurrent, 0, r.layers) == 0 {
+	if t.count(t.recurrent, 0, r.layers) == 0 && r.plainWithoutStates() {
 		return
 	}
 	r.states = t
+}
+
+// plainWithoutStates: these count as plain models when no layer keeps a state; others of
+// their kind stay hybrid, and the engine finds nothing to size.
+func (r *reading) plainWithoutStates() bool {
+	switch kind := r.config.text.ModelType(); {
+	case kind == "granitemoehybrid", kind == "minicpm_sala", r.arch == "MiniCPMSALAForCausalLM", strings.HasPrefix(kind, "inkling"):
+		return true
+	}
+	return false
 }
 
 // every marks all layers alike.
@@ -102,6 +116,14 @@ func (t *stateModel) every(layers int64, state, attention bool) {
 	t.recurrent, t.attention = make([]bool, min(layers, maxLayers)), make([]bool, min(layers, maxLayers))
 	for i := range t.recurrent {
 		t.recurrent[i], t.attention[i] = state, attention
+	}
+}
+
+// interval marks each n-th layer as attention and the others as keeping a state.
+func (t *stateModel) interval(layers, n int64) {
+	t.every(layers, true, false)
+	for i := n - 1; i < int64(len(t.recurrent)); i += n {
+		t.recurrent[i], t.attention[i] = false, true
 	}
 }
 
@@ -184,12 +206,7 @@ func (r *reading) deltaNet(t *stateModel, kind string) {
 		if interval == 0 {
 			return
 		}
-		t.every(r.layers, true, false)
-		for i := range t.recurrent {
-			if int64(i+1)%interval == 0 {
-				t.recurrent[i], t.attention[i] = false, true
-			}
-		}
+		t.interval(r.layers, interval)
 	}
 	t.heads, t.headDim = n("linear_num_value_heads"), n("linear_value_head_dim")
 	t.groups, t.stateSize = n("linear_num_key_heads"), n("linear_key_head_dim")

@@ -15,6 +15,7 @@ separated by spaces:
     sub:key         a nested config that is read by its own model_type
 """
 
+import inspect
 import logging
 import sys
 import warnings
@@ -34,7 +35,7 @@ sliding_window sliding_window_size window_size attention_chunk_size is_hybrid_sw
 n_head_kv num_kv_heads multi_query_group_num num_attention_groups multi_query num_nextn_predict_layers loop_num num_loops
 full_attention_interval linear_num_value_heads linear_value_head_dim linear_num_key_heads linear_key_head_dim
 linear_conv_kernel_dim linear_num_heads linear_head_dim layer_group_size short_conv_kernel_size num_linear_key_value_heads
-mamba_d_ssm mamba_n_heads mamba_n_groups mamba_d_state mamba_d_conv mamba_expand mamba_head_dim mamba_num_heads
+mamba_d_ssm mamba_n_heads mamba_n_groups mamba_d_state mamba_d_conv mamba_d_head mamba_expand mamba_head_dim mamba_num_heads
 n_groups ssm_state_size conv_kernel conv_L_cache intermediate_size state_size expand num_heads
 lightning_nkv lightning_head_dim cca_time0 cca_time1 sconv_kernel_size
 index_topk index_head_dim index_topk_freq index_skip_topk_offset index_kpool
@@ -69,8 +70,11 @@ def defaults(cls, config):
         moved = cls(**OTHER)
     except Exception:
         moved = config
+    given = inspect.signature(cls.__init__).parameters
     for key in FIELDS:
         value = number(config, key)
+        if key in given and given[key].default == "auto":
+            continue
         if value is not None and (key in OTHER or number(moved, key) == value):
             yield "%s=%d" % (key, value)
 
