@@ -95,7 +95,7 @@ func (a *attributes) apply(f *formula.Formula) {
 	v, ok, err := f.Eval(a)
 	if err != nil {
 		// A temporary may belong to a condition that the constructor would not have reached.
-		if a.err == nil && a.class.types != nil && !strings.HasPrefix(f.Target, "_") {
+		if a.err == nil && a.class.strict && !strings.HasPrefix(f.Target, "_") {
 			a.err = problem.New(problem.BadValue, f.Target, nil, "%s: %v", f, err)
 		}
 		return
@@ -297,7 +297,10 @@ func (a *attributes) sub(name string) *attributes {
 	if own != "" && a.class.auto[name] {
 		kind = own
 	}
-	class, _ := lookupClass(kind)
+	class, found := lookupClass(kind)
+	if !found && own != "" && a.class.auto[name] {
+		a.refuse(name+".model_type", checkpoint.NewText(own), "not a model type that Transformers has a class for")
+	}
 	switch {
 	case own != "":
 		kind = own

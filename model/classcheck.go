@@ -1,6 +1,7 @@
 package model
 
 import (
+	_ "embed"
 	"slices"
 	"strings"
 
@@ -15,27 +16,41 @@ import (
 // (validate_architecture), and the layer types (transformers/configuration_utils.py,
 // validate_layer_type).
 
-// checkTypes holds the file's fields against the types that the class declares. A type is
-// a string of alternatives: i int, f float, s string, b bool, n null, d object, l list,
-// l(…) list of these, c(x|y) one of these strings, * anything. An int is no float.
-func (a *attributes) checkTypes() {
-	c := a.class
-	if c.types == nil {
-		return
+// classTypesTable has a line for each class that checks types, sorted: model_type, a tab,
+// and "code=field,field" for each type, or "=bert" for what another line says.
+// tools/facts/classes.py writes it.
+//
+//go:embed classtypes.tsv
+var classTypesTable string
+
+// A fieldType is a type and the fields that have it. It is a string of alternatives: i int,
+// f float, s string, b bool, n null, d object, l list, l(…) list of these, c(x|y) one of
+// these strings. An int is no float, a float no int.
+type fieldType struct {
+	code   string
+	fields []string
+}
+
+// typesOf reads the types of a class; ok is false when it checks none.
+func typesOf(modelType string) (types []fieldType, ok bool) {
+	line, ok := tableLine(classTypesTable, modelType)
+	if other, same := strings.CutPrefix(line, "="); same {
+		line, _ = tableLine(classTypesTable, other)
 	}
-	for _, field := range c.defaults.Keys() {
-		v, ok := a.file.Get(field)
-		if !ok {
-			continue
-		}
-		code, explicit := c.types[field]
-		if !explicit {
-			d, _ := c.defaults.Get(field)
-			code = impliedType(d)
-		}
-		if !accepts(code, v) {
-			a.refuse(field, v, "not of the type that %s declares: %s", a.kind, describeType(code))
-			return
+	for group := range strings.FieldsSeq(line) {
+		code, fields, _ := strings.Cut(group, "=")
+		types = append(types, fieldType{code, strings.Split(fields, ",")})
+	}
+	return types, ok
+}
+
+// checkTypes holds the file's fields against the types that the class declares.
+func (a *attributes) checkTypes() {
+	for _, t := range a.class.types {
+		for _, field := range t.fields {
+			if v, ok := a.file.Get(field); ok && !accepts(t.code, v) {
+				a.refuse(field, v, "not of the type that %s declares: %s", a.kind, describeType(t.code))
+			}
 		}
 	}
 }
@@ -45,26 +60,6 @@ func (a *attributes) refuse(field string, v checkpoint.Value, format string, arg
 	if a.err == nil {
 		a.err = problem.New(problem.BadValue, field, v.Any(), format, args...)
 	}
-}
-
-// impliedType is the type of a field by its default: what it is, and a nullable integer
-// for null.
-func impliedType(v checkpoint.Value) string {
-	switch v.Kind() {
-	case checkpoint.Null:
-		return "in"
-	case checkpoint.Bool:
-		return "b"
-	case checkpoint.Int:
-		return "i"
-	case checkpoint.Float:
-		return "f"
-	case checkpoint.String:
-		return "s"
-	case checkpoint.List:
-		return "l"
-	}
-	return "d"
 }
 
 // accepts reports whether one of the alternatives of code takes v.
@@ -102,8 +97,6 @@ func closing(s string) int {
 
 func acceptsOne(letter byte, inner string, v checkpoint.Value) bool {
 	switch letter {
-	case '*':
-		return true
 	case 'i':
 		return v.Kind() == checkpoint.Int || bigInteger(v)
 	case 'f':
@@ -165,13 +158,12 @@ func (a *attributes) checkConditions() {
 			a.refuse("", checkpoint.Value{}, "%s refuses it: %s", a.kind, check)
 		}
 	}
-	if a.class.types == nil {
-		return
-	}
-	if !a.class.anyLayers {
+	if a.class.layers {
 		a.checkLayers("layer_types", layerTypes[:len(layerTypes)-2])
 	}
-	a.checkRotaryWidth()
+	if a.class.strict {
+		a.checkRotaryWidth()
+	}
 }
 
 // checkRotaryWidth refuses a head of odd width that is rotated whole

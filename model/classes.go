@@ -23,10 +23,8 @@ import (
 //	derived      what the constructor computes, in order; package formula reads it. "super"
 //	             is where the file's other keys become attributes
 //	property     attributes computed when they are read
-//	types        of fields whose type the default does not tell; see classcheck.go. Without it
-//	             the class checks nothing
-//	checks       conditions under which the class refuses a file
-//	any_layers   the class has its own rule for layer_types
+//	checks       conditions under which the class refuses a file; see classcheck.go
+//	layers       the class checks layer_types as the base class does
 //	rope         how rotary parameters are brought into one form, where that is special
 //	tp_plan      base_model_tp_plan, the layers that the Transformers backend can split;
 //	             "=llama" is the plan of another line
@@ -58,9 +56,10 @@ type class struct {
 	rope     ropeRule
 	tpPlan   tpPlan
 
-	types     map[string]string  // of fields, where the default does not tell; nil: nothing is checked
-	checks    []*formula.Formula // true: the class refuses the file
-	anyLayers bool               // layer_types are the class's own to check
+	strict bool // the class holds a file to the types of its fields, and to these
+	types  []fieldType
+	checks []*formula.Formula // true: the class refuses the file
+	layers bool               // and to the number and the names of layer types
 
 	// fieldFor are fields that set an attribute of another name: attribute → field. Of two
 	// that set one attribute, the later in the constructor's order counts.
@@ -104,6 +103,7 @@ func lookupClass(modelType string) (*class, bool) {
 	if err != nil {
 		panic("model: classes.tsv: " + modelType + ": " + err.Error())
 	}
+	c.types, c.strict = typesOf(modelType)
 	classes.Store(modelType, c)
 	return c, true
 }
@@ -155,14 +155,8 @@ func newClass(o *checkpoint.Object) (*class, error) {
 		}
 		c.derived = append(c.derived, f)
 	}
-	if _, strict := o.Get("types"); strict {
-		c.types = texts(o, "types")
-		if c.types == nil {
-			c.types = map[string]string{}
-		}
-	}
-	v, _ = o.Get("any_layers")
-	c.anyLayers, _ = v.Bool()
+	v, _ = o.Get("layers")
+	c.layers, _ = v.Bool()
 	v, _ = o.Get("checks")
 	for _, line := range v.List() {
 		text, _ := line.Text()

@@ -1,6 +1,7 @@
-"""Write model/classes.tsv: what each configuration class adds to a config.json.
+"""Write model/classes.tsv, what each configuration class adds to a config.json, and
+model/classtypes.tsv, the types that it holds a file's fields to.
 
-    HF_HUB_OFFLINE=1 python tools/facts/classes.py > model/classes.tsv
+    HF_HUB_OFFLINE=1 python tools/facts/classes.py
 
 Run it in an environment that has vLLM and the Transformers release that it uses. One line
 per model_type, sorted: the name, a tab, a JSON object. model/classes.go says what its keys
@@ -12,6 +13,7 @@ import dataclasses
 import inspect
 import json
 import math
+import os
 import sys
 import types
 import typing
@@ -254,15 +256,14 @@ def describe(cls, known, report):
     rope = rope_rule(cls, fields)
     if rope:
         entry["rope"] = rope
-    strict = None if by_init else strict_types(cls, default)
-    if strict is not None:
-        entry["types"] = strict
+    if not by_init and hasattr(cls, "__class_validators__"):
         conditions = checks(cls, fields, report)
         if conditions:
             entry["checks"] = conditions
         owner = next((c for c in cls.__mro__ if "validate_layer_type" in c.__dict__), None)
-        if owner not in PreTrainedConfig.__mro__:
-            entry["any_layers"] = True
+        if owner in PreTrainedConfig.__mro__:
+            entry["layers"] = True
+        entry["strict"] = strict_types(cls)
     plan = getattr(cls, "base_model_tp_plan", None)
     if plan:
         entry["tp_plan"] = plan
@@ -340,23 +341,13 @@ def type_code(t):
     return "*"
 
 
-def implied(value):
-    """The code that a default tells by itself."""
-    if value is None:
-        return "in"
-    return LETTERS.get(type(value), "*")
-
-
-def strict_types(cls, default):
-    """Types of a strict class's fields, where the default does not tell."""
-    if not hasattr(cls, "__class_validators__"):
-        return None
+def strict_types(cls):
+    """Fields of a strict class by their type: code → fields."""
     out = {}
     for f in dataclasses.fields(cls):
-        if f.name in default:
-            code = type_code(f.type)
-            if code != implied(default[f.name]):
-                out[f.name] = code
+        code = type_code(f.type)
+        if code != "*":
+            out.setdefault(code, []).append(f.name)
     return out
 
 
@@ -420,6 +411,8 @@ def main():
         except Exception as e:  # a class whose module needs what is not installed
             print(f"{mt}: {type(e).__name__}: {e}", file=sys.stderr)
     known.update(own)
+    for mt, cls in CONFIG_MAPPING._extra_content.items():  # what vLLM's modules register on import
+        known.setdefault(mt, cls)
 
     # Classes that only other classes refer to.
     todo, table, reports = dict(known), {}, {}
@@ -439,16 +432,25 @@ def main():
                 k = key_of(sub, known)
                 if k not in table and k not in todo:
                     todo[k] = sub
-    # Equal plans are written once.
-    plans = {}
-    for mt in sorted(table):
-        plan = table[mt].get("tp_plan")
-        if plan:
-            first = plans.setdefault(json.dumps(plan, sort_keys=True), mt)
-            if first != mt:
-                table[mt]["tp_plan"] = "=" + first
-    for mt in sorted(table):
-        print(mt + "\t" + json.dumps(table[mt], separators=(",", ":"), ensure_ascii=True))
+    # Equal plans and types are written once.
+    plans, seen = {}, {}
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "model")
+    with open(os.path.join(here, "classtypes.tsv"), "w") as f:
+        for mt in sorted(table):
+            strict = table[mt].pop("strict", None)
+            if strict is None:
+                continue
+            line = " ".join(f"{code}={','.join(names)}" for code, names in sorted(strict.items()))
+            first = seen.setdefault(line, mt)
+            f.write(f"{mt}\t{line if first == mt else '=' + first}\n")
+    with open(os.path.join(here, "classes.tsv"), "w") as f:
+        for mt in sorted(table):
+            plan = table[mt].get("tp_plan")
+            if plan:
+                first = plans.setdefault(json.dumps(plan, sort_keys=True), mt)
+                if first != mt:
+                    table[mt]["tp_plan"] = "=" + first
+            f.write(mt + "\t" + json.dumps(table[mt], separators=(",", ":"), ensure_ascii=True) + "\n")
     for mt in sorted(reports):
         for line in reports[mt]:
             print(f"{mt}: {line}", file=sys.stderr)
