@@ -1,18 +1,18 @@
 package model_test
 
 import (
-	"os"
-	"path/filepath"
+	"maps"
 	"reflect"
+	"slices"
 	"testing"
 
 	"headcount/checkpoint"
-	"headcount/internal/shared"
+	"headcount/internal/corpus"
 	"headcount/model"
 )
 
 // FuzzResolve wants an answer or an error of any config, the same one each time. Its seeds
-// are the table's configs and, where the corpus is at hand, the real ones.
+// are the configs that golden rows speak of, and some that no class expects.
 func FuzzResolve(f *testing.F) {
 	f.Add([]byte(llama70B))
 	f.Add([]byte(`{"model_type": "gpt2"}`))
@@ -23,9 +23,9 @@ func FuzzResolve(f *testing.F) {
 	for _, tt := range append(windowCases, stateCases...) {
 		f.Add([]byte("{" + mixedCommon + tt.config + "}"))
 	}
-	files, _ := filepath.Glob(filepath.Join(shared.Root(), "..", "shared", "configs", "*.json"))
-	for _, name := range files {
-		if data, err := os.ReadFile(name); err == nil && len(data) < 16<<10 {
+	configs := corpus.Load(f)
+	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		if data := configs[name].Config; 0 < len(data) && len(data) < 8<<10 {
 			f.Add(data)
 		}
 	}
@@ -45,10 +45,16 @@ func FuzzResolve(f *testing.F) {
 		if !reflect.DeepEqual(m.Layers, again.Layers) || !reflect.DeepEqual(m.Outer, again.Outer) {
 			t.Fatal("resolved twice, two models")
 		}
-		for i, l := range m.Layers {
+		for i, l := range append(slices.Clone(m.Layers), m.Draft...) {
 			for _, c := range l.Caches {
-				if g := c.Attn; g.QueryHeads < 0 || g.KVHeads < 0 || g.KeyDim < 0 || g.ValueDim < 0 || c.Window < 0 {
+				g, s := c.Attn, c.State
+				if min(g.QueryHeads, g.KVHeads, g.KeyDim, g.ValueDim, c.Window, c.Ratio, s.Kernel, s.Inner, s.Groups, s.Heads, s.HeadDim, s.StateSize) < 0 {
 					t.Fatalf("layer %d: %+v", i, c)
+				}
+			}
+			for _, p := range l.Params {
+				if min(p.Rows.Size, p.Cols.Size, p.Experts, p.Rows.Unit, p.Cols.Unit) < 0 {
+					t.Fatalf("layer %d: %+v", i, p)
 				}
 			}
 		}
