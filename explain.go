@@ -145,13 +145,49 @@ func (r *Report) pageStep(rank *engine.Rank) Step {
 	}
 	s := Step{Title: "vLLM's unit, the block"}
 	for _, g := range r.KVCache.Groups {
-		s.Lines = append(s.Lines, fmt.Sprintf("a group of %d layers (%s): blocks of %d tokens, page %s B a layer", g.Layers, g.Kind, g.BlockSize, units.Group(g.PageSize)))
+		line := fmt.Sprintf("a group of %d layers (%s): blocks of %d tokens, page %s B a layer", g.Layers, g.Kind, g.BlockSize, units.Group(g.PageSize))
+		if rank.BytesPerBlock != nil && len(r.KVCache.Groups) > 1 && len(r.Ranks) == 1 {
+			line += ", " + padding(rank, g)
+		}
+		s.Lines = append(s.Lines, line)
 	}
-	s.Lines = unique(s.Lines)
+	s.Lines = counted(s.Lines)
 	if b := rank.BytesPerBlock; b != nil {
-		s.Lines = append(s.Lines, fmt.Sprintf("bytes per block: %s, all layers of a rank", units.Group(*b)))
+		s.Lines = append(s.Lines, fmt.Sprintf("bytes per block: %s on a rank; every group's blocks are of this size", units.Group(*b)))
 	}
 	return s
+}
+
+// padding is what a block of group g holds that no layer uses: layers that fill the group
+// up to the largest, and pages made equal.
+func padding(rank *engine.Rank, g engine.Group) string {
+	page := g.PageSize
+	for _, run := range rank.Layers {
+		state := strings.HasPrefix(g.Kind, "Mamba")
+		if run.BlockSize == g.BlockSize && run.PageSize == g.PageSize && (run.Kind == model.Recurrent) == state {
+			page = run.PageUnpadded
+		}
+	}
+	waste := *rank.BytesPerBlock - int64(g.Layers)*page
+	if waste <= 0 {
+		return "no padding"
+	}
+	return fmt.Sprintf("padding %s B a block, %.1f %%", units.Group(waste), 100*float64(waste)/float64(*rank.BytesPerBlock))
+}
+
+// counted folds equal lines into one with their number.
+func counted(lines []string) []string {
+	number := map[string]int{}
+	for _, l := range lines {
+		number[l]++
+	}
+	out := unique(lines)
+	for i, l := range out {
+		if n := number[l]; n > 1 {
+			out[i] = fmt.Sprintf("%d × %s", n, l)
+		}
+	}
+	return out
 }
 
 // poolStep: what is left for the cache.
@@ -209,6 +245,21 @@ func (r *Report) tokensStep() Step {
 	if n := r.KVCache.MaxRunningRequests; n != nil {
 		s.Lines = append(s.Lines, fmt.Sprintf("max_running_requests %s, context_len %s", units.Group(*n), units.Group(length)))
 	}
+	s.Lines = append(s.Lines, r.idealised()...)
 	s.Lines = append(s.Lines, r.Log...)
 	return s
+}
+
+// idealised is what one rate of bytes per token would have said of a pool that windows and
+// states share, and what a request really takes: a fixed part and a part per token.
+func (r *Report) idealised() []string {
+	kv, rank := &r.KVCache, &r.Ranks[0]
+	if len(kv.Groups) < 2 || rank.BytesPerToken == 0 {
+		return nil
+	}
+	tokens := *kv.AvailableBytes / rank.BytesPerToken
+	return []string{
+		fmt.Sprintf("a request takes %s B fixed (windows, states) + %s B a token", units.Group(kv.FixedBytesPerRequest), units.Group(kv.BytesPerToken)),
+		fmt.Sprintf("pool / %s B a token alone would have said %s tokens", units.Group(rank.BytesPerToken), units.Group(tokens)),
+	}
 }

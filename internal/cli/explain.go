@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"headcount"
 	"headcount/problem"
+	"headcount/units"
 )
 
 func newExplain(a *app) *cobra.Command {
@@ -42,6 +46,7 @@ plan, for one layout.`,
 						fmt.Fprintf(a.stdout, "   %s\n", line)
 					}
 				}
+				a.showLengths(cmd.Context(), requests[0], r)
 			}
 			if r.Error != nil {
 				complain(a.stderr, r.Error)
@@ -53,4 +58,28 @@ plan, for one layout.`,
 	q.addFlags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the steps as JSON")
 	return cmd
+}
+
+// showLengths prints the tokens of a pool that windows or states share against
+// max_model_len: the engine's figure moves with it.
+func (a *app) showLengths(ctx context.Context, req headcount.Request, r *headcount.Report) {
+	if len(r.KVCache.Groups) < 2 || r.KVCache.AvailableBytes == nil {
+		return
+	}
+	fmt.Fprintln(a.stdout, "\nThe same pool, by max_model_len")
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "max_model_len\ttokens\tconcurrency\t")
+	req.KVCacheMemory = *r.KVCache.AvailableBytes
+	for length := int64(4096); ; length = min(4*length, r.Model.MaxModelLen) {
+		req.MaxModelLen = min(length, r.Model.MaxModelLen)
+		at, err := a.planner.Plan(ctx, req)
+		if err != nil || at.Error != nil || at.KVCache.MaxConcurrency == nil {
+			break
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.2f\t\n", units.Group(req.MaxModelLen), units.Group(*at.KVCache.Tokens), *at.KVCache.MaxConcurrency)
+		if length >= r.Model.MaxModelLen {
+			break
+		}
+	}
+	w.Flush()
 }
