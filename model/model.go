@@ -44,9 +44,13 @@ type Model struct {
 	// Towers: the checkpoint holds more than the text model that Layers and Outer list.
 	Towers bool
 
-	// WeightsUnknown says why Params cannot be relied on (a quantised layout or a tower whose
-	// rule is not known); empty when they are exact.
+	// WeightsUnknown says why Params cannot be relied on (a tower whose rule is not known);
+	// empty when they are exact.
 	WeightsUnknown string
+
+	// Quantization is the method by which the checkpoint says that its weights are stored
+	// (see [Config.Quantization]), "" for unquantised. Params are those before it.
+	Quantization string
 
 	// Tensors are the checkpoint's own, where their headers were read.
 	Tensors []checkpoint.Tensor
@@ -112,15 +116,22 @@ const (
 )
 
 // A State is the shape of a recurrent layer's state, whole model. Which numbers apply
-// depends on the Mixer; engines build their tensors from them.
+// depends on the Mixer; a convolution keeps Kernel − 1 inputs of each channel:
+//
+//	mamba1                    Inner channels; state [Inner, StateSize]
+//	mamba2                    Inner + 2·Groups·StateSize channels; state [Heads, HeadDim, StateSize]
+//	gated_delta_net, kda      2·Groups·StateSize + Heads·HeadDim channels; state [Heads, HeadDim, StateSize]
+//	short_conv                Inner channels; no other state
+//	linear_attention          no convolution; state [Heads, HeadDim, StateSize]
+//	rg_lru                    Inner channels; state [Inner]
 type State struct {
 	Mixer     Mixer
 	Kernel    int    // taps of the causal convolution; 0: none
-	Inner     int    // intermediate width (Mamba-1, Mamba-2: heads · head dim; short conv, RG-LRU: channels)
-	Groups    int    // Mamba-2: groups of B and C; KDA and delta net: key heads
-	Heads     int    // heads of the recurrent state; delta net: value heads
+	Inner     int    // intermediate width
+	Groups    int    // Mamba-2: groups of B and C; delta net, KDA: key heads
+	Heads     int    // heads of the recurrent state; delta net, KDA: value heads
 	HeadDim   int    // width of a head's value
-	StateSize int    // N of a state-space layer; delta net and KDA: width of a head's key
+	StateSize int    // N of a state-space layer; delta net, KDA, linear attention: width of a head's key
 	DType     string // dtype the config asks for the recurrent state, "" if it says nothing
 }
 
