@@ -59,13 +59,26 @@ func (r *Report) layerStep() Step {
 	if m.AttentionArch == "MLA" {
 		mha := fmt.Sprintf("With K and V per head instead it would be %d heads × (key + value) elements, and TP could split them.", m.QueryHeads)
 		return step("What a layer keeps of a token",
-			fmt.Sprintf("MLA: one latent of %d elements (kv_lora_rank + qk_rope_head_dim), whatever the number of heads", m.HeadDim), mha)
+			fmt.Sprintf("MLA: one latent of %d elements (kv_lora_rank + qk_rope_head_dim), whatever the number of heads", r.LatentDim()), mha)
 	}
 	group := m.QueryHeads / max(m.KVHeads, 1)
 	return step("What a layer keeps of a token",
 		fmt.Sprintf("%s: %d KV heads, each shared by %d query heads: K and V, 2 × %d × %d = %s elements",
 			m.Variant, m.KVHeads, group, m.KVHeads, m.HeadDim, units.Group(2*int64(m.KVHeads)*int64(m.HeadDim))),
 		"An MLA model would keep one latent here instead, and TP could not split it.")
+}
+
+// LatentDim is the elements of a latent that MLA caches for a token in one layer, 0 for
+// models without one.
+func (r *Report) LatentDim() int {
+	for _, rank := range r.Ranks {
+		for _, run := range rank.Layers {
+			if run.Kind == model.Latent || run.Kind == model.SlidingLatent {
+				return run.KeyDim
+			}
+		}
+	}
+	return 0
 }
 
 // rankStep: what tensor parallelism does to it.

@@ -67,6 +67,7 @@ func (a *answer) plan(job engine.Job) *problem.Error {
 		return refusal
 	}
 	a.describe()
+	a.weigh(job.Model)
 	b := budget{begin: opts.MemoryBeginGiB, end: opts.MemoryEndGiB, bytes: opts.KVCacheMemory}
 	if b == (budget{}) || f.dev.other {
 		return nil

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -42,6 +43,7 @@ on a rank at TP 1 to 64, where a replicated latent and sharded KV heads cross.`,
 				return encode(a, columns)
 			}
 			showColumns(a, columns)
+			showDifference(a, columns)
 			return a.showCrossover(cmd.Context(), requests)
 		},
 	}
@@ -161,7 +163,7 @@ func (a *app) showCrossover(ctx context.Context, requests []headcount.Request) e
 	}
 	fmt.Fprintln(w)
 	for _, req := range requests {
-		fmt.Fprintf(w, "%s\t", req.Model)
+		fmt.Fprintf(w, "%s on %s\t", req.Model, engineName(req.Engine))
 		for _, tp := range sizes {
 			req.Layout = layout.Layout{TP: tp}
 			r, err := a.planner.Plan(ctx, req)
@@ -174,4 +176,67 @@ func (a *app) showCrossover(ctx context.Context, requests []headcount.Request) e
 		fmt.Fprintln(w)
 	}
 	return w.Flush()
+}
+
+// showDifference says which terms set two engines apart on one model.
+func showDifference(a *app, columns []*headcount.Report) {
+	x := columns[0]
+	for _, y := range columns[1:] {
+		if y.Model.Name != x.Model.Name || y.Engine.Name == x.Engine.Name || x.Error != nil || y.Error != nil {
+			continue
+		}
+		fmt.Fprintf(a.stdout, "\nWhat sets %s and %s apart\n", engineName(x.Engine.Name), engineName(y.Engine.Name))
+		for _, line := range slices.Concat(poolDifference(x, y), tokenDifference(x, y), countDifference(x, y)) {
+			fmt.Fprintf(a.stdout, "  %s\n", line)
+		}
+	}
+}
+
+// poolDifference names what each engine keeps of the device beside weights and pool.
+func poolDifference(x, y *headcount.Report) []string {
+	if reserved(x) == "" || reserved(y) == "" {
+		return nil
+	}
+	var lines []string
+	for _, r := range []*headcount.Report{x, y} {
+		line := fmt.Sprintf("memory: %s reserves %s a rank", engineName(r.Engine.Name), reserved(r))
+		for _, t := range r.Memory.Terms {
+			line += fmt.Sprintf(", %s %s", strings.ReplaceAll(t.Name, "_", " "), units.Bytes(t.P50))
+		}
+		if r.Engine.Name == "vllm" {
+			line += fmt.Sprintf(", and %.0f %% of the device that it does not touch", 100*(1-r.Memory.Fraction))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// tokenDifference names what a token costs, and which layers do not grow with it.
+func tokenDifference(x, y *headcount.Report) []string {
+	var lines []string
+	for _, r := range []*headcount.Report{x, y} {
+		rank, fixed := r.Ranks[0], 0
+		for _, run := range rank.Layers {
+			if run.Window != nil || run.StateBytes != nil {
+				fixed += run.Layers
+			}
+		}
+		line := fmt.Sprintf("tokens: on %s one adds %s to a rank", engineName(r.Engine.Name), units.Bytes(rank.BytesPerToken))
+		if fixed > 0 {
+			line += fmt.Sprintf("; %d of its layers keep a window or a state, %s a request", fixed, units.Bytes(r.KVCache.FixedBytesPerRequest))
+		}
+		lines = append(lines, line)
+	}
+	if x.Ranks[0].BytesPerToken == y.Ranks[0].BytesPerToken && x.KVCache.FixedBytesPerRequest == y.KVCache.FixedBytesPerRequest {
+		return nil
+	}
+	return lines
+}
+
+// countDifference says what the two engines' figures count.
+func countDifference(x, y *headcount.Report) []string {
+	if x.KVCache.Capacity() == nil || y.KVCache.Capacity() == nil {
+		return nil
+	}
+	return []string{"figures: vLLM logs requests of max_model_len × max_model_len, in whole blocks; SGLang logs the slots of its pool, in whole pages"}
 }

@@ -40,7 +40,7 @@ func title(r *headcount.Report) string {
 	m := r.Model
 	heads := fmt.Sprintf("%d query heads, %d KV heads × %d", m.QueryHeads, m.KVHeads, m.HeadDim)
 	if m.AttentionArch == "MLA" {
-		heads = fmt.Sprintf("%d query heads, one latent of %d", m.QueryHeads, m.HeadDim)
+		heads = fmt.Sprintf("%d query heads, one latent of %d", m.QueryHeads, r.LatentDim())
 	}
 	return fmt.Sprintf("%s · %s: %s, %d layers", m.Name, m.Variant, heads, m.Layers)
 }
@@ -231,6 +231,9 @@ func plural(n int, noun string) string {
 
 func replication(r *headcount.Report, rank *engine.Rank) string {
 	if r.Model.AttentionArch == "MLA" {
+		if dcp := r.Layout.DCP; dcp > 1 {
+			return fmt.Sprintf("%s share the tokens, each a latent in %d", plural(dcp, "rank"), dcp)
+		}
 		return fmt.Sprintf("the latent is whole on each of %s", plural(r.Layout.TP, "rank"))
 	}
 	return fmt.Sprintf("%s over %s", plural(r.Model.KVHeads, "KV head"), plural(r.Layout.TP, "rank"))

@@ -1,0 +1,42 @@
+package sglang
+
+import (
+	"strings"
+
+	"headcount/layout"
+	"headcount/model"
+	"headcount/problem"
+	"headcount/weights"
+)
+
+// weigh fills in what each stage's parameters take, as far as the config tells. The engine
+// finds out what does not divide only when it loads a model, after what is planned here,
+// so that is a note and no refusal. With attention DP the layers' split differs from part
+// to part, and nothing is said.
+func (a *answer) weigh(m *model.Model) {
+	f, s := &a.flags, &a.setup
+	if f.lay.DPAttention && f.lay.DP > 1 {
+		a.note("weights-not-known", "info", "weights under attention DP are not modelled", "")
+		return
+	}
+	b := weights.Build{Layout: f.lay, DType: f.dtype}
+	layers := len(m.Layers)
+	for i := range s.stages {
+		start, end := int(s.stages[i].start), int(s.stages[i].end)
+		b.Spans = append(b.Spans, layout.Span{Start: min(start, layers), End: min(end, layers)})
+	}
+	stages, err := weights.Stages(m, b)
+	if err != nil {
+		p := err.(*problem.Error)
+		id, severity := "weights-not-known", "info"
+		if p.Code == problem.NotDivisible {
+			id, severity = "weights-not-divisible", "warning"
+		}
+		a.note(id, severity, strings.TrimPrefix(p.Message, "weights: "), "")
+		return
+	}
+	for i := range stages {
+		r := &a.Ranks[i]
+		r.Parameters, r.WeightBytes, r.Weights = &stages[i].Parameters, &stages[i].Bytes, &stages[i].ByPart
+	}
+}
