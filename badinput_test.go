@@ -82,7 +82,7 @@ func noNegative(t *testing.T, report []byte) {
 // every token, on one stage and without tokens divided over ranks.
 func within(t *testing.T, r *headcount.Report) {
 	t.Helper()
-	pool, tokens := r.KVCache.AvailableBytes, r.KVCache.Capacity()
+	pool, tokens := r.KVCache.AvailableBytes, r.KVCache.Tokens
 	if pool == nil || tokens == nil || len(r.Ranks) != 1 || r.Layout.DCP > 1 {
 		return
 	}
@@ -102,7 +102,7 @@ func wrong(t *testing.T, req headcount.Request) *problem.Error {
 	r, err := headcount.Plan(context.Background(), req)
 	sound(t, r, err)
 	if r.Error == nil {
-		t.Fatalf("answered: %s per token, %d tokens", fmt.Sprint(r.KVCache.BytesPerToken), orZero(r.KVCache.Capacity()))
+		t.Fatalf("answered: %s per token, %d tokens", fmt.Sprint(r.KVCache.BytesPerToken), orZero(r.KVCache.Tokens))
 	}
 	return r.Error
 }

@@ -101,7 +101,7 @@ func refused(code problem.Code, field string, value any) check {
 	return func(t *testing.T, _ headcount.Request, r *headcount.Report) {
 		e := r.Error
 		if e == nil {
-			t.Fatalf("answered with %d tokens, want a refusal of %s = %v", orZero(r.KVCache.Capacity()), field, value)
+			t.Fatalf("answered with %d tokens, want a refusal of %s = %v", orZero(r.KVCache.Tokens), field, value)
 		}
 		if e.Code != code || e.Field != field || fmt.Sprint(e.Value) != fmt.Sprint(value) || e.RefusedBy == "" {
 			t.Errorf("refused by %q: %s, %v; want %s of %s = %v", e.RefusedBy, e.Code, e, code, field, value)
@@ -205,7 +205,7 @@ func from(value, field string) check {
 func tokens(want int64) check {
 	return func(t *testing.T, req headcount.Request, r *headcount.Report) {
 		answered(t, req, r)
-		if got := orZero(r.KVCache.Capacity()); got != want {
+		if got := orZero(r.KVCache.Tokens); got != want {
 			t.Errorf("%d tokens, want %d", got, want)
 		}
 	}
@@ -311,7 +311,7 @@ func holds(what string, ok func(r *headcount.Report) bool) check {
 func asMuchAs(other headcount.Request) check {
 	return func(t *testing.T, req headcount.Request, r *headcount.Report) {
 		answered(t, req, r)
-		if a, b := orZero(answer(t, other).KVCache.Capacity()), orZero(r.KVCache.Capacity()); a != b || a == 0 {
+		if a, b := orZero(answer(t, other).KVCache.Tokens), orZero(r.KVCache.Tokens); a != b || a == 0 {
 			t.Errorf("%d tokens, the other question %d", b, a)
 		}
 	}

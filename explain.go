@@ -29,7 +29,7 @@ func (r *Report) Explain() []Step {
 		return steps
 	}
 	steps = append(steps, r.poolStep())
-	if r.KVCache.Capacity() == nil {
+	if r.KVCache.Tokens == nil {
 		return steps
 	}
 	return append(steps, r.blocksStep(), r.tokensStep())
@@ -232,7 +232,7 @@ func (r *Report) estimated() bool {
 func (r *Report) blocksStep() Step {
 	available := *r.KVCache.AvailableBytes
 	if cell := r.KVCache.CellSize; cell != nil && *cell > 0 {
-		return step("Cells in the pool", fmt.Sprintf("%s // %s, whole pages of %d = %s tokens", units.Group(available), units.Group(int64(*cell)), r.Resolved.PageSize, units.Group(*r.KVCache.Capacity())))
+		return step("Cells in the pool", fmt.Sprintf("%s // %s, whole pages of %d = %s tokens", units.Group(available), units.Group(int64(*cell)), r.Resolved.PageSize, units.Group(*r.KVCache.MaxTotalNumTokens)))
 	}
 	s := Step{Title: "Blocks in the pool"}
 	for i := range r.Ranks {
@@ -253,7 +253,7 @@ func (r *Report) tokensStep() Step {
 	if c := r.KVCache.MaxConcurrency; c != nil && r.KVCache.NumBlocks != nil && *c > 0 {
 		s.Lines = append(s.Lines,
 			fmt.Sprintf("a request of max_model_len = %s tokens takes %s blocks", units.Group(length), units.Group(int64(float64(*r.KVCache.NumBlocks)/(*c)+0.5))),
-			fmt.Sprintf("concurrency %s blocks / that = %.2f; tokens = concurrency × max_model_len = %s", units.Group(*r.KVCache.NumBlocks), *c, units.Group(*r.KVCache.Capacity())))
+			fmt.Sprintf("concurrency %s blocks / that = %.2f; tokens = concurrency × max_model_len = %s", units.Group(*r.KVCache.NumBlocks), *c, units.Group(*r.KVCache.Tokens)))
 	}
 	if n := r.KVCache.MaxRunningRequests; n != nil {
 		s.Lines = append(s.Lines, fmt.Sprintf("max_running_requests %s, context_len %s", units.Group(*n), units.Group(length)))

@@ -145,7 +145,7 @@ func (p *Planner) subject(ctx context.Context, req *Request) (*subject, error) {
 		return nil, err
 	}
 	s := &subject{model: m, duplicates: src.Duplicates}
-	if m.WeightsUnknown != "" {
+	if weights.Unknown(m) != "" {
 		s.headers = src.ReadTensors()
 		m.Tensors = src.Tensors
 	}

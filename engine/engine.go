@@ -239,15 +239,6 @@ type Note struct {
 // Refuse marks err as an engine's refusal.
 func Refuse(name string, err *problem.Error) *problem.Error { return err.By(name) }
 
-// Capacity is the tokens that the pool holds, by whichever name the engine has for it;
-// nil without a pool.
-func (k *KVCache) Capacity() *int64 {
-	if k.MaxTotalNumTokens != nil {
-		return k.MaxTotalNumTokens
-	}
-	return k.Tokens
-}
-
 // Requests is how many requests of a length the pool holds, nil when it is not known.
 // maxModelLen is the length that MaxConcurrency speaks of.
 func (k *KVCache) Requests(tokens, maxModelLen int64) *float64 {

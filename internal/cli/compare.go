@@ -103,7 +103,7 @@ func showColumns(a *app, columns []*headcount.Report) {
 	line("reserved, a rank", reserved)
 	line("KV cache pool, a rank", func(r *headcount.Report) string { return bytesOrNone(r.KVCache.AvailableBytes) })
 	line("tokens in it", func(r *headcount.Report) string {
-		if n := r.KVCache.Capacity(); n != nil {
+		if n := r.KVCache.Tokens; n != nil {
 			return units.Group(*n)
 		}
 		return ""
@@ -235,7 +235,7 @@ func tokenDifference(x, y *headcount.Report) []string {
 
 // countDifference says what the two engines' figures count.
 func countDifference(x, y *headcount.Report) []string {
-	if x.KVCache.Capacity() == nil || y.KVCache.Capacity() == nil {
+	if x.KVCache.Tokens == nil || y.KVCache.Tokens == nil {
 		return nil
 	}
 	return []string{"figures: vLLM logs requests of max_model_len × max_model_len, in whole blocks; SGLang logs the slots of its pool, in whole pages"}

@@ -110,7 +110,7 @@ func showRanked(a *app, found []ranked) error {
 		if b := r.KVCache.AvailableBytes; b != nil {
 			pool = units.Bytes(*b).String()
 		}
-		if t := r.KVCache.Capacity(); t != nil {
+		if t := r.KVCache.Tokens; t != nil {
 			tokens = units.Group(*t)
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d×\t%s\t%s\t%s\t%.1f\t\n", layoutName(r.Layout), f.Replicas, rank.KVHeads, rank.KVReplication,

@@ -359,7 +359,7 @@ func sweepCells(r *headcount.Report) string {
 	if kv.AvailableBytes != nil {
 		cells[4] = units.Bytes(*kv.AvailableBytes).String()
 	}
-	if n := kv.Capacity(); n != nil {
+	if n := kv.Tokens; n != nil {
 		cells[5] = units.Group(*n)
 	}
 	if c := kv.Requests(r.Model.MaxModelLen, r.Model.MaxModelLen); c != nil {
