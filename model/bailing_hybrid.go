@@ -28,7 +28,7 @@ var bailingLinear = family{
 		linearForm := &form{caches: []Cache{a.cache()}, params: a.params("attention", hidden)}
 		latentForm := &form{caches: []Cache{l.cache()}, params: l.params("attention", hidden)}
 		return r.decoder(decoder{
-			gated: true, heads: h, untied: true, mlpBias: r.flag("use_bias", false), experts: e, names: lingNames,
+			gated: true, heads: l.view(), untied: true, mlpBias: r.flag("use_bias", false), experts: e, names: lingNames,
 			sparse: sparseFrom(r.opt("first_k_dense_replace", 0), 1),
 			nextN:  r.nextN(), nextForm: latentForm,
 			form: func(layer int) *form {
@@ -92,7 +92,7 @@ var bailingV3 = family{
 		linearForm := &form{caches: []Cache{k.cache()}, params: k.params("attention", hidden)}
 		latentForm := &form{caches: []Cache{l.cache()}, params: append(l.params("attention", hidden), r.lingGate(l, hidden)...)}
 		return r.decoder(decoder{
-			gated: true, heads: h, untied: true, mlpBias: biased, experts: e, names: lingNames,
+			gated: true, heads: l.view(), untied: true, mlpBias: biased, experts: e, names: lingNames,
 			sparse: sparseFrom(r.opt("first_k_dense_replace", 0), 1),
 			form: func(layer int) *form {
 				if (layer+1)%group == 0 || layer >= layers/group*group {

@@ -47,7 +47,11 @@ var step3p5 = family{
 			d.nextJoin = append(deepSeekJoin(hidden), Param{Name: "shared_head.head.weight", Part: Other,
 				Rows: vocabulary(r.size("vocab_size")), Cols: whole(hidden)})
 		}
-		return embedAtBothEnds(r.decoder(d))
+		m := embedAtBothEnds(r.decoder(d))
+		for _, k := range kinds { // the whole-model value is the greatest
+			m.QueryHeads = max(m.QueryHeads, k.query)
+		}
+		return m
 	},
 }
 

@@ -35,7 +35,7 @@ var whisper = family{
 			Param{Name: "model.decoder.embed_tokens.weight", Part: Embedding, Rows: whole(vocab), Cols: whole(hidden)},
 			Param{Name: "model.decoder.embed_positions.weight", Part: Embedding, Rows: whole(r.size("max_target_positions")), Cols: whole(hidden)})
 		m.Outer = append(m.Outer, layerNorm("model.decoder.layer_norm", hidden)...)
-		m.QueryHeads, m.KVHeads = r.size("num_attention_heads"), r.size("num_attention_heads")
+		m.QueryHeads, m.KVHeads, m.HeadDim = audio.query, audio.kv, audio.key // as num_attention_heads, which is the encoder's
 		return m
 	},
 }
