@@ -77,6 +77,14 @@ func (f *flags) archRules() *problem.Error {
 			suggest("trtllm_mha")
 		}
 	case "IQuestQ1ForCausalLM", "IQuestQ1MTP":
+		switch {
+		case f.attnDP > 1:
+			return f.noDataParallel()
+		case f.lay.DCP > 1:
+			return problem.New(problem.Unsupported, "decode_context_parallel_size", f.lay.DCP, "%s does not run context parallelism", f.arch).By(name)
+		case f.spec.algorithm != "" && f.opts.Draft == nil:
+			return problem.New(problem.MissingField, "speculative_draft_model_path", nil, "missing, and %s drafts with a model of its own", f.arch).By(name)
+		}
 		suggest("fa3")
 	case "Qwen3NextForCausalLM", "Qwen3_5MoeForConditionalGeneration", "InternS2PreviewForConditionalGeneration",
 		"InternS2MobiusForConditionalGeneration", "Qwen3_5ForConditionalGeneration":

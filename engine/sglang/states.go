@@ -85,6 +85,9 @@ func (r *reading) stateModel() {
 		t.byType(f.text, "layer_types", r.layers, "linear_attention", "")
 		t.kda(n("linear_num_heads"), n("linear_head_dim"), n("linear_conv_kernel_dim"))
 	case kind == "bailing_hybrid":
+		if _, delta := f.size("short_conv_kernel_size"); !delta && r.path != "" {
+			return // lightning attention is looked for at the outer level alone
+		}
 		r.bailing(t)
 	case kind == "minicpm_sala" || r.arch == "MiniCPMSALAForCausalLM":
 		r.lightning(t)
@@ -200,7 +203,15 @@ func (r *reading) deltaNet(t *stateModel, kind string) {
 	switch {
 	case kind == "gigachat3_5" || strings.HasPrefix(kind, "qwen4_exp"):
 		t.byType(f.text, "layer_types", r.layers, "linear_attention", "")
-		t.registered = kind == "gigachat3_5"
+		if t.registered = kind == "gigachat3_5"; t.registered && !f.text.Has("layer_types") {
+			t.every(r.layers, true, false)
+			ids, _ := f.text.List("full_attention_layers")
+			for _, id := range ids {
+				if n := intIn(id); n < int64(len(t.recurrent)) {
+					t.recurrent[n], t.attention[n] = false, true
+				}
+			}
+		}
 	default:
 		interval := f.need("full_attention_interval")
 		if interval == 0 {
