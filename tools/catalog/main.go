@@ -56,6 +56,7 @@ func run(configs, out, corpus string) error {
 		}
 		known := strings.HasPrefix(line.kind, "real")
 		small := reduce.Source(context.Background(), src)
+		small.Params = src.Params // params.json is read before any key is noted
 		e := entry{line.id, encode(small)}
 		if known && !taken(served, line.id) {
 			served = append(served, e)
