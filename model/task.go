@@ -47,6 +47,7 @@ func (m *Model) finish(c *Config, f *family) {
 		m.Outer = append(m.Outer, head(m.HiddenSize, m.VocabSize, labels(c))...)
 	}
 	m.Towers = m.Towers || c.towers()
+	m.Quantization, _ = c.Quantization()
 	if m.WeightsUnknown == "" {
 		m.WeightsUnknown = unknownWeights(c, f, m)
 	}
@@ -55,9 +56,6 @@ func (m *Model) finish(c *Config, f *family) {
 // unknownWeights says why the text model's parameters are not the checkpoint's, "" when
 // they are.
 func unknownWeights(c *Config, f *family, m *Model) string {
-	if method, _ := c.Quantization(); method != "" {
-		return "weights are quantised: " + method
-	}
 	if m.Towers {
 		return "parameters of towers beside the text model"
 	}

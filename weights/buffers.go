@@ -50,15 +50,10 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 // layerBuffers are the buffers of one layer.
 func (t *tally) layerBuffers(l *model.Layer) (n int64) {
 	for _, c := range l.Caches {
-		switch c.Kind {
-		case model.Full, model.Sliding, model.Chunked, model.Cross, model.EncoderOnly, model.Shared:
+		switch {
+		case hasScales(&c):
 			n += scales
-		case model.Latent, model.SlidingLatent:
-			// A vector that is all latent, or waits to be compressed to one, has none (DeepSeek-V4).
-			if c.Expanded != (attn.Geometry{}) && c.Attn.LatentDim < c.Attn.KeyDim {
-				n += scales
-			}
-		case model.Recurrent:
+		case c.Kind == model.Recurrent:
 			n += t.convView(c.State)
 		}
 	}
@@ -73,6 +68,19 @@ func (t *tally) layerBuffers(l *model.Layer) (n int64) {
 		}
 	}
 	return n
+}
+
+// hasScales reports whether the object behind a cache has scales: an attention, also one
+// that reads an earlier layer's. A vector that is all latent, or waits to be compressed to
+// one, has none (DeepSeek-V4).
+func hasScales(c *model.Cache) bool {
+	switch c.Kind {
+	case model.Full, model.Sliding, model.Chunked, model.Cross, model.EncoderOnly, model.Shared:
+		return true
+	case model.Latent, model.SlidingLatent:
+		return c.Expanded != (attn.Geometry{}) && c.Attn.LatentDim < c.Attn.KeyDim
+	}
+	return false
 }
 
 // bytes is what a rank holds of one tensor.

@@ -90,7 +90,7 @@ func build(row *golden.VLLMRow, m *model.Model) weights.Build {
 	}
 	b.DType, _ = dtype.Parse(row.Resolved.DType)
 	if row.GPU == "B200" {
-		b.ExpertMultiple = 128
+		b.Experts.Divided = 128
 	}
 	return b
 }

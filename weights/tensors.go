@@ -17,7 +17,7 @@ import (
 // checkpoint's own tensors as they are stored. ok is false where neither is known.
 func Whole(m *model.Model, dt dtype.Type) (parameters, bytes int64, ok bool) {
 	all := Build{Spans: []layout.Span{{End: len(m.Layers)}}, DType: dt}
-	if m.WeightsUnknown == "" {
+	if Unknown(m) == "" {
 		stages, err := Stages(m, all)
 		if err != nil {
 			return 0, 0, false

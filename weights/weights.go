@@ -25,10 +25,14 @@ type Build struct {
 	ByPlan bool // the engine runs Transformers' modules and shards what their plan names
 	NoHead bool // an embedding model: no language-model head
 
-	// ExpertMultiple is the multiple to which a rank's slice of an expert is padded for the
-	// engine's kernel: 128 for unquantised experts of FlashInfer-TRTLLM. 0: not padded.
-	ExpertMultiple int
+	// Experts and MXFP4Experts are how far the engine's kernel for unquantised experts, and
+	// for those in MXFP4, pads what a rank holds of each.
+	Experts, MXFP4Experts Padding
 }
+
+// A Padding is the multiples to which the axes of routed experts are padded on a rank: the
+// one that is divided, and the one that is whole. 0: not padded.
+type Padding struct{ Divided, Whole int }
 
 // A Stage is the parameters of tensor-parallel rank 0 of one pipeline stage.
 type Stage struct {
@@ -83,35 +87,43 @@ func (b *ByPart) of(p model.Part) *int64 {
 // told also of a model whose parameters are not all known.
 func Stages(m *model.Model, b Build) ([]Stage, error) {
 	b.Layout = b.Layout.Normal()
+	q := quantisedOf(m)
 	stages := make([]Stage, len(b.Spans))
 	for i, span := range b.Spans {
 		t := tally{build: &b, stage: &stages[i]}
 		for start := span.Start; start < span.End; {
 			end := start + 1
-			for end < span.End && m.Layers[end] == m.Layers[start] {
+			for end < span.End && m.Layers[end] == m.Layers[start] && q.of(end) == q.of(start) {
 				end++
 			}
-			for j := range m.Layers[start].Params {
-				t.add(&m.Layers[start].Params[j], int64(end-start))
-			}
+			t.layer(m.Layers[start], q, start, int64(end-start))
 			start = end
 		}
 		for j := range m.Outer {
 			if p := &m.Outer[j]; onStage(p.Stage, i, len(b.Spans)) && !b.leavesOut(p) {
-				t.add(p, 1)
+				t.outer(p, q)
 			}
 		}
 		if t.err != nil {
 			return nil, t.err
 		}
 	}
-	if m.WeightsUnknown != "" && len(m.Tensors) > 0 {
+	why := Unknown(m)
+	if why != "" && len(m.Tensors) > 0 {
 		return stagesOfTensors(m, b)
 	}
-	if m.WeightsUnknown != "" {
-		return nil, problem.New(problem.NotKnown, "weights", nil, "%s", m.WeightsUnknown)
+	if why != "" {
+		return nil, problem.New(problem.NotKnown, "weights", nil, "%s", why)
 	}
 	return stages, nil
+}
+
+// Unknown says why a model's parameters are not known from its config, "" when they are.
+func Unknown(m *model.Model) string {
+	if q := quantisedOf(m); m.WeightsUnknown == "" && q != nil {
+		return q.unknown
+	}
+	return m.WeightsUnknown
 }
 
 // leavesOut reports whether an engine does not build a parameter outside of layers. The
@@ -142,51 +154,102 @@ func onStage(s model.Stage, i, n int) bool {
 
 // A tally adds parameters to a stage and keeps the first error.
 type tally struct {
-	build *Build
-	stage *Stage
-	err   *problem.Error
+	build   *Build
+	stage   *Stage
+	padding Padding // of routed experts
+	err     *problem.Error
+}
+
+// layer counts a layer that occurs so many times.
+func (t *tally) layer(l *model.Layer, q *quantised, at int, times int64) {
+	modules := q.of(at)
+	if modules == nil {
+		t.padding = t.build.Experts
+		for i := range l.Params {
+			t.add(&l.Params[i], times)
+		}
+		return
+	}
+	t.padding = t.build.paddingOf(modules.experts)
+	for _, i := range modules.plain {
+		t.add(&l.Params[i], times)
+	}
+	for i := range modules.modules {
+		t.module(l.Params, &modules.modules[i], times)
+	}
+	t.scales(l.Caches, q.scales, times)
+}
+
+// outer counts a parameter outside of layers.
+func (t *tally) outer(p *model.Param, q *quantised) {
+	if q != nil && q.head != nil && isHead(*p) {
+		t.module([]model.Param{*p}, &module{params: []int{0}, scheme: q.head}, 1)
+		return
+	}
+	t.add(p, 1)
 }
 
 // add counts a parameter that occurs so many times.
 func (t *tally) add(p *model.Param, times int64) {
-	size := t.build.DType
-	if p.DType != dtype.Unknown {
-		size = p.DType
+	t.count(p.Part, t.times(t.elements(p), times), p.DType)
+}
+
+// count puts elements on a part's bill.
+func (t *tally) count(part model.Part, elems int64, size dtype.Type) {
+	if size == dtype.Unknown {
+		size = t.build.DType
 	}
-	elems := t.times(t.elements(p), times)
 	bytes := t.times(elems, size.Bytes())
 	t.stage.Parameters = t.plus(t.stage.Parameters, elems)
 	t.stage.Bytes = t.plus(t.stage.Bytes, bytes)
-	*t.stage.ByPart.of(p.Part) += bytes
+	*t.stage.ByPart.of(part) += bytes
 }
 
 // elements is what one rank holds of p.
 func (t *tally) elements(p *model.Param) int64 {
-	rows, cols, copies := p.Rows, p.Cols, int64(max(p.Experts, 1))
-	switch {
-	case p.OffPlan && t.build.ByPlan:
-		rows.Split, cols.Split = model.Whole, model.Whole
-	case p.Experts > 0 && t.build.Layout.EP:
+	height, width := t.shape(p)
+	return t.times(t.times(height, width), t.copies(p))
+}
+
+// copies are how many of p a rank has: one, or those of its experts.
+func (t *tally) copies(p *model.Param) int64 {
+	n := int64(max(p.Experts, 1))
+	if p.Experts > 0 && t.build.Layout.EP {
 		ranks := int64(t.build.Layout.TP * t.build.Layout.DP)
-		copies = (copies + ranks - 1) / ranks // rank 0 is among those that get one more
+		n = (n + ranks - 1) / ranks // rank 0 is among those that get one more
+	}
+	return n
+}
+
+// shape is what one rank holds of one copy of p, [height, width]; a vector has width 1.
+func (t *tally) shape(p *model.Param) (height, width int64) {
+	rows, cols := p.Rows, p.Cols
+	if p.OffPlan && t.build.ByPlan || p.Experts > 0 && t.build.Layout.EP {
 		rows.Split, cols.Split = model.Whole, model.Whole
 	}
-	height, width := t.axis(&rows), int64(1)
+	height, width = t.axis(&rows), int64(1)
 	if cols.Size > 0 {
 		width = t.axis(&cols)
 	}
-	if p.Experts > 0 && t.build.ExpertMultiple > 0 {
-		height, width = t.padded(height, p.Rows), t.padded(width, p.Cols)
+	if p.Experts > 0 {
+		height = t.padding.pad(height, p.Rows)
+		if cols.Size > 0 {
+			width = t.padding.pad(width, p.Cols)
+		}
 	}
-	return t.times(t.times(height, width), copies)
+	return height, width
 }
 
-// padded is a rank's part of an expert's axis as its kernel wants it.
-func (t *tally) padded(n int64, a model.Axis) int64 {
-	if a.Split != model.Sharded {
+// pad is a rank's part of an expert's axis as its kernel wants it.
+func (p *Padding) pad(n int64, a model.Axis) int64 {
+	multiple := p.Whole
+	if a.Split == model.Sharded {
+		multiple = p.Divided
+	}
+	if multiple == 0 {
 		return n
 	}
-	return roundUp(n, int64(t.build.ExpertMultiple))
+	return roundUp(n, int64(multiple))
 }
 
 // axis is the part of one dimension that a rank holds.

@@ -18,7 +18,7 @@ func (p *plan) weigh() *problem.Error {
 	s := &p.setup
 	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, ByPlan: s.v.transformers, NoHead: s.v.embeds}
 	if s.gpu.major == 10 {
-		b.ExpertMultiple = flashInferMoE
+		b.Experts.Divided = flashInferMoE
 	}
 	if buffers, ok := weights.Buffers(s.v.model, b); ok {
 		for i := range buffers {

@@ -1,0 +1,372 @@
+package weights
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"headcount/checkpoint"
+	"headcount/dtype"
+	"headcount/model"
+)
+
+// A method says how each module of a checkpoint is kept: nil for one that it leaves as it
+// is. It returns one pointer for modules that are kept alike.
+type method struct {
+	scheme func(target) (*scheme, error)
+	scales cacheScales
+}
+
+// cacheScales are the parameters that an attention object has for scales of its cache.
+type cacheScales uint8
+
+const (
+	noScales       cacheScales = iota
+	fourScales                 // of queries, keys, values and probabilities, in the model's dtype
+	fourScalesMLA              // the same, also of latent attention
+	sixScales                  // of queries, keys and values, in float32, and their zero points
+	sixScalesAHead             // the same, for each KV head
+)
+
+// newMethod reads the method of a checkpoint (vllm quantization/__init__.py). The error says
+// why it is not known what its weights are.
+func newMethod(m *model.Model) (*method, error) {
+	name, block := m.Config.Quantization()
+	switch name {
+	case "fp8":
+		if m.Family == "deepseek_v4" {
+			return deepSeekV4FP8(m.Config, block)
+		}
+		return plainFP8(block)
+	case "compressed-tensors":
+		return compressedTensors(block)
+	case "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8":
+		return modelOpt(block)
+	case "awq":
+		return autoAWQ(block)
+	case "mxfp4":
+		if m.Family == "gpt_oss" {
+			return expertsOnly(mxfp4()), nil
+		}
+	case "gptq":
+		return nil, errors.New("which weights of a GPTQ checkpoint are quantised: its tensor headers tell")
+	}
+	return nil, fmt.Errorf("weights are quantised: %s", name)
+}
+
+// expertsOnly leaves everything but routed experts as it is (mxfp4.py Mxfp4Config).
+func expertsOnly(s *scheme) *method {
+	return &method{scheme: func(t target) (*scheme, error) {
+		if t.kind == expertModule {
+			return s, nil
+		}
+		return nil, nil
+	}}
+}
+
+// plainFP8 is Transformers' own fp8: blocks or whole tensors (fp8.py Fp8Config).
+func plainFP8(block *checkpoint.Object) (*method, error) {
+	return fp8Method(block, dtype.Float32, nil)
+}
+
+// deepSeekV4FP8 is fp8 with experts of another kind: expert_dtype fp4 is MXFP4, or NVFP4 as
+// moe_quant_algo says (vllm models/deepseek_v4/quant_config.py).
+func deepSeekV4FP8(c *model.Config, block *checkpoint.Object) (*method, error) {
+	if kind, ok := c.Text("expert_dtype"); ok && kind != "fp4" {
+		return fp8Method(block, dtype.Float32, nil)
+	}
+	experts := mxfp4()
+	if strings.EqualFold(text(block, "moe_quant_algo"), "NVFP4") {
+		experts = nvfp4(16, false)
+	}
+	return fp8Method(block, dtype.Float8E8M0, experts)
+}
+
+// fp8Method reads an fp8 block. Scales of blocks have a dtype; experts may be of a kind of
+// their own.
+func fp8Method(block *checkpoint.Object, scale dtype.Type, experts *scheme) (*method, error) {
+	s := perTensor(text(block, "activation_scheme") == "static")
+	if n, k, ok := pair(block, "weight_block_size"); ok {
+		s = blocks(n, k, scale)
+		s.refined = true
+	} else if v, _ := block.Get("weight_block_size"); v.Kind() == checkpoint.List {
+		return nil, errors.New("weight_block_size is not two positive numbers")
+	}
+	if experts == nil {
+		experts = s
+	}
+	ignored := list(block, "ignored_layers")
+	if len(ignored) == 0 {
+		ignored = list(block, "modules_to_not_convert")
+	}
+	skip := newExact(ignored)
+	return &method{scales: fourScales, scheme: func(t target) (*scheme, error) {
+		skipped, err := skip.skips(&t)
+		switch {
+		case err != nil || skipped || t.kind == headModule:
+			return nil, err
+		case t.kind == expertModule:
+			return experts, nil
+		}
+		return s, nil
+	}}, nil
+}
+
+// An exact list leaves out the modules that it names (quant_utils.py is_layer_skipped).
+type exact struct {
+	names   map[string]bool
+	experts []string // those that speak of experts
+}
+
+func newExact(names []string) exact {
+	x := exact{names: map[string]bool{}}
+	for _, name := range names {
+		x.names[name] = true
+		if strings.Contains(name, "experts") {
+			x.experts = append(x.experts, name)
+		}
+	}
+	return x
+}
+
+func (x *exact) skips(t *target) (bool, error) {
+	if len(t.pieces) == 0 || t.kind == expertModule {
+		if strings.Contains(t.path, "experts") {
+			return slices.ContainsFunc(x.experts, func(name string) bool { return strings.Contains(name, t.path) }), nil
+		}
+		return x.names[t.path], nil
+	}
+	return t.about(func(path string) bool { return x.names[path] })
+}
+
+// autoAWQ is AWQ: a list of parts of names is left out (auto_awq.py AutoAWQConfig).
+func autoAWQ(block *checkpoint.Object) (*method, error) {
+	bits, group := integer(block, "bits", "w_bit"), integer(block, "group_size", "q_group_size")
+	if bits != 4 || group < -1 || group == 0 || group > maxGroup {
+		return nil, fmt.Errorf("weights are quantised: awq of %d bits in groups of %d", bits, group)
+	}
+	s := awq(bits, max(group, 0))
+	ignored := list(block, "modules_to_not_convert")
+	v, _ := block.Get("lm_head")
+	head, _ := v.Bool()
+	return &method{scheme: func(t target) (*scheme, error) {
+		skipped, err := t.about(func(path string) bool {
+			return slices.ContainsFunc(ignored, func(part string) bool { return strings.Contains(engineName(path), part) })
+		})
+		if err != nil || skipped || t.kind == headModule && !head {
+			return nil, err
+		}
+		return s, nil
+	}}, nil
+}
+
+// modelOpt is a checkpoint that ModelOpt wrote (modelopt.py).
+func modelOpt(block *checkpoint.Object) (*method, error) {
+	o := block
+	if inner := object(block, "quantization"); inner != nil {
+		o = inner
+	}
+	excluded, err := newExclusions(o)
+	if err != nil {
+		return nil, err
+	}
+	algorithm := strings.ToUpper(text(o, "quant_algo"))
+	if algorithm == "MIXED_PRECISION" {
+		return mixedModelOpt(block, o, excluded)
+	}
+	if algorithm == "NVFP4" && weightsOnly(block) {
+		algorithm = "W4A16_NVFP4"
+	}
+	s := modelOptScheme(algorithm, integer(o, "group_size"))
+	if s == nil {
+		return nil, fmt.Errorf("weights are quantised: ModelOpt's %.40q", algorithm)
+	}
+	return &method{scales: fourScalesMLA, scheme: func(t target) (*scheme, error) {
+		skipped, err := excluded.skips(&t)
+		if err != nil || skipped {
+			return nil, err
+		}
+		if t.kind == expertModule && len(s.experts) == 0 {
+			return nil, fmt.Errorf("routed experts quantised by ModelOpt's %s", algorithm)
+		}
+		return s, nil
+	}}, nil
+}
+
+// modelOptScheme is how an algorithm of ModelOpt keeps a weight, nil for one that is not
+// known.
+func modelOptScheme(algorithm string, group int64) *scheme {
+	if group <= 0 || group > maxGroup {
+		group = 16
+	}
+	switch algorithm {
+	case "FP8":
+		return perTensor(true)
+	case "FP8_PER_CHANNEL_PER_TOKEN":
+		return &scheme{linear: perRow(false).linear}
+	case "FP8_PB_WO":
+		return &scheme{linear: blocks(128, 128, dtype.Float32).linear}
+	case "NVFP4":
+		return nvfp4(group, false)
+	case "W4A16_NVFP4":
+		return nvfp4(group, true)
+	case "MXFP8":
+		return mxfp8()
+	}
+	return nil
+}
+
+// weightsOnly reports whether no group of the config quantises its inputs.
+func weightsOnly(block *checkpoint.Object) bool {
+	groups := object(block, "config_groups")
+	for _, key := range groups.Keys() {
+		v, _ := groups.Get(key)
+		if inputs, _ := v.Dict().Get("input_activations"); v.Dict() == nil || inputs.Dict() != nil {
+			return false
+		}
+	}
+	return groups.Len() > 0
+}
+
+// Exclusions are ModelOpt's list: names, parts of names and patterns of the shell.
+type exclusions struct {
+	exact
+	parts    []string
+	patterns []*regexp.Regexp
+}
+
+func newExclusions(o *checkpoint.Object) (*exclusions, error) {
+	names := list(o, "ignore")
+	if _, ok := o.Get("ignore"); !ok {
+		names = list(o, "exclude_modules")
+	}
+	x := &exclusions{exact: newExact(names), parts: names}
+	for _, name := range names {
+		if !strings.ContainsAny(name, "*?[") {
+			continue
+		}
+		re, err := glob(name)
+		if err != nil {
+			return nil, err
+		}
+		x.patterns = append(x.patterns, re)
+	}
+	return x, nil
+}
+
+func (x *exclusions) skips(t *target) (bool, error) {
+	skipped, err := x.exact.skips(t)
+	if err != nil || skipped {
+		return skipped, err
+	}
+	path := engineName(t.path)
+	return slices.ContainsFunc(x.parts, func(part string) bool { return part != t.path && strings.Contains(path, part) }) ||
+		slices.ContainsFunc(x.patterns, func(re *regexp.Regexp) bool { return re.MatchString(path) }), nil
+}
+
+// mixedModelOpt names the algorithm of each module in quantized_layers.
+func mixedModelOpt(block, o *checkpoint.Object, excluded *exclusions) (*method, error) {
+	layers := object(o, "quantized_layers")
+	algorithms := map[string]string{}
+	group := integer(o, "group_size")
+	for _, key := range layers.Keys() {
+		v, _ := layers.Get(key)
+		name, ok := canonical(key)
+		if algorithm := strings.ToUpper(text(v.Dict(), "quant_algo")); ok {
+			algorithms[name] = algorithm
+			if group == 0 && strings.HasSuffix(algorithm, "NVFP4") {
+				group = integer(v.Dict(), "group_size")
+			}
+		}
+	}
+	schemes := map[string]*scheme{}
+	for _, algorithm := range algorithms {
+		if schemes[algorithm] == nil {
+			schemes[algorithm] = modelOptScheme(algorithm, group)
+		}
+	}
+	out := &method{scheme: func(t target) (*scheme, error) {
+		skipped, err := excluded.skips(&t)
+		if err != nil || skipped {
+			return nil, err
+		}
+		algorithm, err := algorithmOf(algorithms, &t)
+		s := schemes[algorithm]
+		if algorithm != "" && (s == nil || t.kind == expertModule && len(s.experts) == 0) {
+			err = fmt.Errorf("weights are quantised: ModelOpt's %.40q", algorithm)
+		}
+		return s, err
+	}}
+	if scheme := object(block, "kv_cache_scheme"); text(o, "kv_cache_quant_algo") != "" || text(scheme, "type") == "float" && integer(scheme, "num_bits") == 8 {
+		out.scales = fourScales
+	}
+	return out, nil
+}
+
+// algorithmOf finds a module, what it joins, or what is inside of it, as experts are
+// (ModelOptMixedPrecisionConfig._resolve_quant_algo). "": it is not quantised.
+func algorithmOf(algorithms map[string]string, t *target) (string, error) {
+	if a := algorithms[t.path]; a != "" {
+		return a, nil
+	}
+	if t.kind == expertModule {
+		for _, prefix := range []string{t.path + ".", strings.TrimSuffix(t.path, "experts")} {
+			for name, a := range algorithms {
+				if strings.HasPrefix(name, prefix) {
+					return a, nil
+				}
+			}
+		}
+		return "", nil
+	}
+	found := ""
+	for _, piece := range t.pieces {
+		a := algorithms[piece]
+		if found != "" && a != found && a != "" {
+			return "", fmt.Errorf("parts of %s are quantised in two ways", t.path)
+		}
+		found = max(found, a)
+	}
+	return found, nil
+}
+
+// maxGroup bounds what a config may call a group or a block.
+const maxGroup = 1 << 20
+
+// pair reads a list of two positive numbers.
+func pair(o *checkpoint.Object, key string) (a, b int64, ok bool) {
+	v, _ := o.Get(key)
+	list := v.List()
+	if len(list) != 2 {
+		return 0, 0, false
+	}
+	a, _ = list[0].Int()
+	b, _ = list[1].Int()
+	return a, b, a > 0 && b > 0 && a <= maxGroup && b <= maxGroup
+}
+
+// integer is the first of the keys that holds a whole number.
+func integer(o *checkpoint.Object, keys ...string) int64 {
+	for _, key := range keys {
+		v, _ := o.Get(key)
+		if n, ok := v.Int(); ok {
+			return n
+		}
+	}
+	return 0
+}
+
+// text is the string at key, "" when there is none.
+func text(o *checkpoint.Object, key string) string {
+	v, _ := o.Get(key)
+	s, _ := v.Text()
+	return s
+}
+
+// object is the object at key, nil when there is none.
+func object(o *checkpoint.Object, key string) *checkpoint.Object {
+	v, _ := o.Get(key)
+	return v.Dict()
+}
