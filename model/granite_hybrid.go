@@ -7,7 +7,8 @@ var graniteHybrid = family{
 	architectures: []string{"GraniteMoeHybridForCausalLM", "GraniteMoeHybridModel"},
 	types:         []string{"granitemoehybrid"},
 	resolve: func(r *reader) *Model {
-		layers, hidden, h := r.layers(), r.size("hidden_size"), r.quotientHeads()
+		layers, hidden, view := r.layers(), r.size("hidden_size"), r.heads()
+		h := r.quotient(view)
 		m := r.mambaMixer(r.times("mamba_expand", r.size("mamba_expand"), hidden), mamba2Fields{
 			inner: "mamba_expand", heads: "mamba_n_heads", groups: "mamba_n_groups"})
 		m.gatedNorm = true
@@ -28,7 +29,7 @@ var graniteHybrid = family{
 			}
 		}
 		positions, _ := r.Text("position_embedding_type")
-		return r.decoder(decoder{everyStage: true, heads: h, experts: e, rotary: rotary{none: positions != "rope"},
+		return r.decoder(decoder{everyStage: true, heads: view, experts: e, rotary: rotary{none: positions != "rope"},
 			form: r.formByType(layers, forms)})
 	},
 }

@@ -13,7 +13,8 @@ var jamba = family{
 	architectures: []string{"JambaForCausalLM", "JambaModel", "JambaForSequenceClassification"},
 	types:         []string{"jamba"},
 	resolve: func(r *reader) *Model {
-		layers, hidden, h := r.layers(), r.size("hidden_size"), r.quotientHeads()
+		layers, hidden, view := r.layers(), r.size("hidden_size"), r.heads()
+		h := r.quotient(view)
 		m := mamba1{
 			State: State{Mixer: Mamba1, Inner: r.times("mamba_expand", r.size("mamba_expand"), hidden),
 				StateSize: r.size("mamba_d_state"), Kernel: r.kernel("mamba_d_conv")},
@@ -28,7 +29,7 @@ var jamba = family{
 		}
 		d := decoder{
 			gated: true, everyStage: true, untied: true,
-			heads:   h,
+			heads:   view,
 			norms:   []string{"input_layernorm", "pre_ff_layernorm"},
 			experts: r.experts("feed_forward", "num_experts", "intermediate_size"),
 			sparse:  r.jambaSparse(layers),

@@ -39,7 +39,8 @@ var lfm2MoE = family{
 // lfm2 reads what the dense and the sparse model share. width is the convolution's, mlp
 // the MLP of every layer where all have one.
 func (r *reader) lfm2(width int, mlp []Param) decoder {
-	layers, hidden, h := r.layers(), r.size("hidden_size"), r.quotientHeads()
+	layers, hidden, view := r.layers(), r.size("hidden_size"), r.heads()
+	h := r.quotient(view)
 	conv := shortConv{State: State{Mixer: ShortConv, Inner: max(width, 1), Kernel: r.kernel("conv_L_cache")},
 		biased: r.flag("conv_bias", false)}
 	if r.err != nil || !r.valid(conv.State, "conv_L_cache") {
@@ -48,7 +49,7 @@ func (r *reader) lfm2(width int, mlp []Param) decoder {
 	attention := append(attentionParams("self_attn", h, hidden, false, false),
 		norm("self_attn.q_layernorm", h.key), norm("self_attn.k_layernorm", h.key))
 	return decoder{
-		gated: true, tied: true, heads: h, norms: []string{"operator_norm", "ffn_norm"}, names: lfm2Names,
+		gated: true, tied: true, heads: view, norms: []string{"operator_norm", "ffn_norm"}, names: lfm2Names,
 		everywhere: []Part{Embedding},
 		form: r.formByType(layers, map[string]*form{
 			"conv":           {caches: []Cache{conv.cache()}, params: append(conv.params("conv", conv.Inner), mlp...), alone: mlp != nil},

@@ -101,10 +101,10 @@ func formPerKind[K comparable](kinds []K, build func(K) *form) func(layer int) *
 	}
 }
 
-// quotientHeads are the heads of a class that computes their width itself, whatever
-// head_dim says.
-func (r *reader) quotientHeads() heads {
-	h, hidden := r.heads(), r.size("hidden_size")
+// quotient are heads of the width that a class computes itself, hidden_size over query
+// heads. A head_dim in the file only shows in the whole-model values.
+func (r *reader) quotient(h heads) heads {
+	hidden := r.size("hidden_size")
 	if hidden < h.query {
 		r.fail(problem.BadValue, "hidden_size", "less than num_attention_heads = %d", h.query)
 		return h

@@ -9,7 +9,8 @@ var olmoHybrid = family{
 	architectures: []string{"OlmoHybridForCausalLM", "OlmoHybridModel"},
 	types:         []string{"olmo_hybrid"},
 	resolve: func(r *reader) *Model {
-		layers, hidden, h := r.layers(), r.size("hidden_size"), r.quotientHeads()
+		layers, hidden, view := r.layers(), r.size("hidden_size"), r.heads()
+		h := r.quotient(view)
 		d := r.deltaNet(olmoProjections)
 		if r.err != nil || !r.valid(d.State, "linear_num_value_heads") {
 			return r.model()
@@ -24,7 +25,7 @@ var olmoHybrid = family{
 			norm("self_attn.q_norm", hidden), norm("self_attn.k_norm", h.kv*h.key),
 			norm("post_attention_layernorm", hidden), norm("post_feedforward_layernorm", hidden))
 		return r.decoder(decoder{
-			gated: true, heads: h, norms: []string{}, everyStage: true,
+			gated: true, heads: view, norms: []string{}, everyStage: true,
 			form: r.formByType(layers, map[string]*form{
 				"linear_attention": {caches: []Cache{d.cache()}, params: delta},
 				"full_attention":   {caches: []Cache{h.cache(0)}, params: attention},
