@@ -48,9 +48,6 @@ type class struct {
 	subDefaults map[string]*checkpoint.Object
 	textAttr    string // the nested config that holds the text model, "" if none
 
-	// nullKVIsHeads: a num_key_value_heads that is null or absent becomes num_attention_heads.
-	nullKVIsHeads bool
-
 	derived  []*formula.Formula // nil where the file's other keys become attributes
 	property map[string]*formula.Formula
 	rope     ropeRule
@@ -139,10 +136,7 @@ func newClass(o *checkpoint.Object) (*class, error) {
 		put(&c.subDefaults, attr, dictOf(init, attr))
 	}
 	c.tpPlan = newTPPlan(planOf(o))
-	v, _ := o.Get("null_kv_is_heads")
-	c.nullKVIsHeads, _ = v.Bool()
-
-	v, _ = o.Get("derived")
+	v, _ := o.Get("derived")
 	for _, line := range v.List() {
 		text, _ := line.Text()
 		if text == "super" {

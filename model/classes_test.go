@@ -32,8 +32,8 @@ func TestLookupClass(t *testing.T) {
 	}
 	c, _ = lookupClass("llama")
 	v, _ := c.defaults.Get("vocab_size")
-	if n, _ := v.Int(); n != 32000 || !c.nullKVIsHeads {
-		t.Errorf("llama: vocab_size %d, null KV heads become heads %t, want 32000, true", n, c.nullKVIsHeads)
+	if n, _ := v.Int(); n != 32000 || len(c.derived) != 2 {
+		t.Errorf("llama: vocab_size %d, %d formulas, want 32000 and those of head_dim and num_key_value_heads", n, len(c.derived))
 	}
 	c, _ = lookupClass("gemma3")
 	if c.textAttr != "text_config" || c.subConfigs["text_config"] != "gemma3_text" {

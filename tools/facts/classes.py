@@ -251,8 +251,6 @@ def describe(cls, known, report):
         entry["derived"] = relevant
     if props:
         entry["property"] = props
-    if any(l == "num_key_value_heads ?= num_attention_heads" for l in relevant):
-        entry["null_kv_is_heads"] = True
     rope = rope_rule(cls, fields)
     if rope:
         entry["rope"] = rope
