@@ -116,7 +116,7 @@ func levelOf(c *model.Config, modelType string) level {
 func (l level) value(key string) (checkpoint.Value, bool) {
 	v, ok := l.Value(key)
 	if given, inFile := l.Raw().Get(key); inFile {
-		if !ok && l.class.defaults != nil { // a key that Transformers' class consumes
+		if l.class.defaults != nil { // whatever Transformers' class makes of it
 			v = given
 		}
 		return v, v.Kind() != checkpoint.Null

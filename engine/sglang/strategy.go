@@ -47,7 +47,7 @@ func (f *flags) stateStrategy() *problem.Error {
 }
 
 func (f *flags) extraCapable() bool {
-	return f.entry.has(extraState) || f.states != nil && f.states.registered
+	return f.entry.has(extraState)
 }
 
 // extraBuffer reports whether each request has state slots for tracking besides.
