@@ -129,6 +129,9 @@ func (s *setup) checkpointGrid() int64 {
 		if m.Mixer != model.GatedDeltaNet || s.gpu.cpu || !onHopper && !onBlackwell {
 			return 1
 		}
+		if s.v.model.Family == "olmo_hybrid" { // a class of its own, which Triton prefills
+			return 1
+		}
 	}
 	return 64
 }

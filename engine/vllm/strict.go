@@ -48,7 +48,7 @@ func strictConfig(kind string, o *checkpoint.Object, path string) *problem.Error
 	if free {
 		return nil
 	}
-	return strictLayers(o, path)
+	return strictLayers(kind, o, path)
 }
 
 // strictFields checks the fields of one type.
@@ -97,8 +97,9 @@ func strictHeads(o *checkpoint.Object, path string) *problem.Error {
 	return problem.New(problem.BadValue, path+"hidden_size", hidden, "not a multiple of the number of attention heads (%d)", heads)
 }
 
-// strictLayers refuses layer_types that are not as many as layers, or unknown words.
-func strictLayers(o *checkpoint.Object, path string) *problem.Error {
+// strictLayers refuses layer_types that are not as many as layers, or unknown words. One
+// class first parts the MTP layers' types from the end of the list.
+func strictLayers(kind string, o *checkpoint.Object, path string) *problem.Error {
 	list, _ := o.Get("layer_types")
 	count, _ := o.Get("num_hidden_layers")
 	types := list.List()
@@ -111,6 +112,11 @@ func strictLayers(o *checkpoint.Object, path string) *problem.Error {
 		word, isText := v.Text()
 		if !isText || !slices.Contains(strings.Fields(words), word) {
 			return problem.New(problem.BadValue, path+"layer_types", v.Any(), "not a kind of layer").WithHint("%s", strings.ReplaceAll(words, " ", ", "))
+		}
+	}
+	if v, _ := o.Get("num_nextn_predict_layers"); kind == "step3p5" {
+		if n, _ := v.Int(); n > 0 && int64(len(types)) == layers+n {
+			layers += n
 		}
 	}
 	if int64(len(types)) != layers {
