@@ -28,7 +28,7 @@ func FuzzStages(f *testing.F) {
 		}
 		m.WeightsUnknown = ""
 		stages := int(pp%4) + 1
-		for _, build := range []weights.Build{{}, {ByPlan: true, NoHead: true}, {Experts: weights.Padding{Divided: 128}}, {MXFP4Experts: weights.Padding{Divided: 128, Whole: 256}}} {
+		for _, build := range []weights.Build{{}, {ByPlan: true, NoHead: true}, {Experts: weights.Padding{Divided: 128}}, {GPTOSSExperts: weights.Padding{Divided: 128, Whole: 256}, MXFP4Experts: weights.Padding{Divided: 128, Whole: 256}}} {
 			build.Layout = layout.Layout{TP: int(tp), PP: stages, EP: tp%2 == 0}
 			build.DType = dtype.BFloat16
 			for i := range stages {

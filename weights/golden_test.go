@@ -89,7 +89,11 @@ func build(row *golden.VLLMRow, m *model.Model) weights.Build {
 		}
 	}
 	b.DType, _ = dtype.Parse(row.Resolved.DType)
-	if row.GPU == "B200" {
+	b.GPTOSSExperts = weights.Padding{Divided: 128, Whole: 256}
+	switch row.GPU {
+	case "H100":
+		b.GPTOSSExperts = weights.Padding{Divided: 64}
+	case "B200":
 		b.Experts.Divided = 128
 	}
 	return b

@@ -41,6 +41,9 @@ func newMethod(m *model.Model) (*method, error) {
 		}
 		return plainFP8(block)
 	case "compressed-tensors":
+		if m.Family == "kimi_linear" && text(block, "format") == "mxfp4-pack-quantized" {
+			return expertsOnly(mxfp4For(mxfp4Kernel)), nil
+		}
 		return compressedTensors(block)
 	case "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8":
 		return modelOpt(block)
@@ -48,8 +51,9 @@ func newMethod(m *model.Model) (*method, error) {
 		return autoAWQ(block)
 	case "mxfp4":
 		if m.Family == "gpt_oss" {
-			return expertsOnly(mxfp4()), nil
+			return expertsOnly(mxfp4For(gptOSSKernel)), nil
 		}
+		return expertsOnly(mxfp4For(mxfp4Kernel)), nil
 	case "gptq":
 		return nil, errors.New("which weights of a GPTQ checkpoint are quantised: its tensor headers tell")
 	}
@@ -66,6 +70,13 @@ func expertsOnly(s *scheme) *method {
 	}}
 }
 
+// mxfp4For is MXFP4 of experts that a kernel pads.
+func mxfp4For(k kernel) *scheme {
+	s := mxfp4()
+	s.kernel = k
+	return s
+}
+
 // plainFP8 is Transformers' own fp8: blocks or whole tensors (fp8.py Fp8Config).
 func plainFP8(block *checkpoint.Object) (*method, error) {
 	return fp8Method(block, dtype.Float32, nil)
@@ -77,7 +88,7 @@ func deepSeekV4FP8(c *model.Config, block *checkpoint.Object) (*method, error) {
 	if kind, ok := c.Text("expert_dtype"); ok && kind != "fp4" {
 		return fp8Method(block, dtype.Float32, nil)
 	}
-	experts := mxfp4()
+	experts := mxfp4For(mxfp4Kernel)
 	if strings.EqualFold(text(block, "moe_quant_algo"), "NVFP4") {
 		experts = nvfp4(16, false)
 	}
@@ -89,8 +100,7 @@ func deepSeekV4FP8(c *model.Config, block *checkpoint.Object) (*method, error) {
 func fp8Method(block *checkpoint.Object, scale dtype.Type, experts *scheme) (*method, error) {
 	s := perTensor(text(block, "activation_scheme") == "static")
 	if n, k, ok := pair(block, "weight_block_size"); ok {
-		s = blocks(n, k, scale)
-		s.refined = true
+		s = refined(blocks(n, k, scale), n, k)
 	} else if v, _ := block.Get("weight_block_size"); v.Kind() == checkpoint.List {
 		return nil, errors.New("weight_block_size is not two positive numbers")
 	}
@@ -147,7 +157,9 @@ func autoAWQ(block *checkpoint.Object) (*method, error) {
 	if bits != 4 || group < -1 || group == 0 || group > maxGroup {
 		return nil, fmt.Errorf("weights are quantised: awq of %d bits in groups of %d", bits, group)
 	}
-	s := awq(bits, max(group, 0))
+	zeros, _ := block.Get("zero_point")
+	zeroPoints, _ := zeros.Bool()
+	s := awq(bits, max(group, 0), zeroPoints)
 	ignored := list(block, "modules_to_not_convert")
 	v, _ := block.Get("lm_head")
 	head, _ := v.Bool()

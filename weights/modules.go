@@ -41,6 +41,8 @@ func (b *Build) paddingOf(s *scheme) Padding {
 		return b.Experts
 	case s.kernel == mxfp4Kernel:
 		return b.MXFP4Experts
+	case s.kernel == gptOSSKernel:
+		return b.GPTOSSExperts
 	}
 	return Padding{}
 }

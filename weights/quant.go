@@ -1,35 +1,42 @@
 package weights
 
 import (
+	"slices"
+
 	"headcount/dtype"
 	"headcount/model"
+	"headcount/problem"
 )
 
 // A scheme is how a quantisation method keeps the weight of a linear module: the tensors in
 // its place, as vLLM 0.33.0 creates them before a kernel repacks them
 // (model_executor/layers/quantization). Routed experts have lists of their own, one of each
-// tensor an expert. The zero scheme keeps the weight as it is.
+// tensor an expert.
 type scheme struct {
 	linear, experts []tensor
 
-	// refined: blocks of experts shrink to what divides a rank's slice of them.
-	refined bool
-	kernel  kernel // for whose sake a rank's slice of an expert is padded
+	// fit is the list of experts where it depends on what a rank holds of each, of what is
+	// divided and of what is whole; nil, the engine refuses. A nil fit: it does not depend.
+	fit func(divided, whole int64, tp int) []tensor
+
+	kernel kernel // for whose sake what a rank holds of an expert is padded
 }
 
-// A kernel is what runs routed experts, where that decides how far they are padded.
+// A kernel is what runs experts, where that pads them.
 type kernel uint8
 
 const (
-	anyKernel kernel = iota
+	anyKernel kernel = iota // takes what there is
 	mxfp4Kernel
+	gptOSSKernel
 )
 
 // A tensor is one of the tensors that stand for a weight of n outputs and k inputs on a
-// rank, [⌈n/outputs⌉, ⌈k/inputs⌉]. 0 in the place of either number: one for all of them.
+// rank, [n/outputs, k/inputs]. 0 in the place of either number: one for all of them.
 type tensor struct {
 	outputs, inputs int64
 	dtype           dtype.Type // Unknown: the model's
+	partial         bool       // what is left of a division counts as one, too
 	joined          bool       // one for the module, not one for each of the weights that it joins
 	times           int64      // such tensors; 0: one
 }
@@ -46,9 +53,31 @@ var (
 // blocks is FP8 with a scale for each block of n outputs and k inputs
 // (fp8.py Fp8LinearMethod, Fp8MoEMethod).
 func blocks(n, k int64, scale dtype.Type) *scheme {
-	joined := tensor{outputs: n, inputs: k, dtype: scale, joined: true}
-	each := tensor{outputs: n, inputs: k, dtype: dtype.Float32}
-	return &scheme{linear: []tensor{float8, joined}, experts: []tensor{float8, each}}
+	joined := tensor{outputs: n, inputs: k, dtype: scale, partial: true, joined: true}
+	return &scheme{linear: []tensor{float8, joined}, experts: expertBlocks(n, k)}
+}
+
+// expertBlocks are blocks of experts, whose scales are float32.
+func expertBlocks(n, k int64) []tensor {
+	return []tensor{float8, {outputs: n, inputs: k, dtype: dtype.Float32, partial: true}}
+}
+
+// leastBlock is the smallest side of a block that the engine makes of larger ones.
+const leastBlock = 32
+
+// refined are blocks that shrink, for experts of which a rank does not hold whole ones, to
+// what divides its part (fused_moe/oracle/fp8.py refine_fp8_moe_block_shape).
+func refined(s *scheme, n, k int64) *scheme {
+	s.fit = func(divided, whole int64, tp int) []tensor {
+		if divided%n == 0 && (tp == 1 || divided%k == 0) {
+			return s.experts
+		}
+		if side := gcd(gcd(n, k), gcd(divided, whole)); side >= leastBlock {
+			return expertBlocks(side, side)
+		}
+		return nil
+	}
+	return s
 }
 
 // perTensor is FP8 with a scale for each weight, and one for its inputs where those are
@@ -88,7 +117,7 @@ func nvfp4(group int64, weightOnly bool) *scheme {
 // mxfp4 is two 4-bit numbers a byte and a scale of one byte for each 32 inputs.
 func mxfp4() *scheme {
 	both := []tensor{{outputs: 1, inputs: 2, dtype: dtype.UInt8}, {outputs: 1, inputs: 32, dtype: dtype.UInt8}}
-	return &scheme{linear: both, experts: both, kernel: mxfp4Kernel}
+	return &scheme{linear: both, experts: both}
 }
 
 // mxfp8 is FP8 with a scale of one byte for each 32 inputs.
@@ -102,9 +131,9 @@ func mxfp8() *scheme {
 // experts keep in the model's dtype (compressed_tensors_wNa16.py, compressed_tensors_moe_wna16.py).
 func packedInts(bits, group int64, symmetric bool) *scheme {
 	words := 32 / bits
-	both := []tensor{{outputs: 1, inputs: words, dtype: dtype.Int32}, {outputs: 1, inputs: group}}
+	both := []tensor{{outputs: 1, inputs: words, dtype: dtype.Int32, partial: true}, {outputs: 1, inputs: group}}
 	if !symmetric {
-		both = append(both, tensor{outputs: words, inputs: group, dtype: dtype.Int32, joined: true})
+		both = append(both, tensor{outputs: words, inputs: group, dtype: dtype.Int32, partial: true, joined: true})
 	}
 	n := len(both)
 	return &scheme{
@@ -120,27 +149,41 @@ func ints8(scale tensor) *scheme {
 }
 
 // awq are words of 32 bits along the outputs, with zero points and scales for each group
-// of inputs (auto_awq.py).
-func awq(bits, group int64) *scheme {
+// of inputs (0: all). Experts that Marlin cannot take are kept in bytes along the inputs,
+// in groups halved until a rank holds whole ones (auto_awq.py, moe_wna16.py MoeWNA16Method).
+func awq(bits, group int64, zeroPoints bool) *scheme {
 	words := 32 / bits
 	both := []tensor{
 		{outputs: words, inputs: 1, dtype: dtype.Int32, joined: true},
 		{outputs: words, inputs: group, dtype: dtype.Int32, joined: true},
 		{outputs: 1, inputs: group},
 	}
-	return &scheme{linear: both, experts: both}
+	fit := func(divided, whole int64, _ int) []tensor {
+		if whole%128 == 0 && (group == 0 || divided%group == 0) && slices.Contains(marlinGroups, group) {
+			return both
+		}
+		half := group
+		for half > 0 && (divided%half != 0 || whole%half != 0) {
+			half /= 2
+		}
+		if half < leastGroup {
+			return nil
+		}
+		values := 8 / bits // in a byte
+		inBytes := []tensor{{outputs: 1, inputs: values, dtype: dtype.UInt8}, {outputs: 1, inputs: half}}
+		if zeroPoints {
+			inBytes = append(inBytes, tensor{outputs: values, inputs: half, dtype: dtype.UInt8, joined: true})
+		}
+		return inBytes
+	}
+	return &scheme{linear: both, experts: both, fit: fit}
 }
 
-// gptq are words of 32 bits along the inputs, with zero points and scales for each group
-// of inputs (auto_gptq.py).
-func gptq(bits, group int64) *scheme {
-	words := 32 / bits
-	return &scheme{linear: []tensor{
-		{outputs: 1, inputs: words, dtype: dtype.Int32},
-		{outputs: words, inputs: group, dtype: dtype.Int32, joined: true},
-		{outputs: 1, inputs: group},
-	}}
-}
+// marlinGroups are the groups that the Marlin kernel takes; leastGroup is the smallest that
+// the engine makes of larger ones.
+var marlinGroups = []int64{0, 32, 64, 128}
+
+const leastGroup = 32
 
 // A module is a linear module as an engine builds it: the parameters that it joins, by
 // their places in the layer, and how it keeps them.
@@ -152,56 +195,57 @@ type module struct {
 // module counts a module of a layer that occurs so many times.
 func (t *tally) module(params []model.Param, m *module, times int64) {
 	first := &params[m.params[0]]
-	list, copies := m.scheme.linear, t.copies(first)
-	if first.Experts > 0 {
-		list = m.scheme.experts
-	}
+	copies := t.copies(first)
 	_, width := t.shape(first)
-	for _, tensor := range list {
-		if m.scheme.refined && first.Experts > 0 {
-			tensor = t.refine(tensor, first)
-		}
+	for _, tensor := range t.tensors(m.scheme, first) {
 		n, joined := int64(0), int64(0)
 		for _, i := range m.params {
 			height, _ := t.shape(&params[i])
 			joined = t.plus(joined, height)
-			n = t.plus(n, steps(height, tensor.outputs))
+			n = t.plus(n, tensor.steps(height, tensor.outputs))
 		}
 		if tensor.joined {
-			n = steps(joined, tensor.outputs)
+			n = tensor.steps(joined, tensor.outputs)
 		}
-		n = t.times(t.times(n, steps(width, tensor.inputs)), max(tensor.times, 1))
+		n = t.times(t.times(n, tensor.steps(width, tensor.inputs)), max(tensor.times, 1))
 		t.count(first.Part, t.times(t.times(n, copies), times), tensor.dtype)
 	}
 }
 
-// steps is how many steps of a size cover n; 0: one for all.
-func steps(n, size int64) int64 {
-	if size == 0 {
-		return 1
+// tensors are those that a scheme keeps of a parameter.
+func (t *tally) tensors(s *scheme, p *model.Param) []tensor {
+	switch {
+	case p.Experts == 0:
+		return s.linear
+	case s.fit == nil:
+		return s.experts
 	}
-	return (n + size - 1) / size
+	divided, whole := t.shape(p)
+	axis := &p.Rows
+	if p.Rows.Split != model.Sharded {
+		divided, whole, axis = whole, divided, &p.Cols
+	}
+	tp := t.build.Layout.TP
+	if t.build.Layout.EP {
+		tp = 1
+	}
+	list := s.fit(divided, whole, tp)
+	if list == nil && t.err == nil {
+		t.err = problem.New(problem.NotDivisible, axis.Field, axis.Size,
+			"the experts' %d of a rank cut blocks or groups of the quantised weight", divided)
+	}
+	return list
 }
 
-// refine shrinks the blocks of experts of which a rank holds no whole number to blocks that
-// divide its slice (fused_moe/oracle/fp8.py refine_fp8_moe_block_shape). Those of less than
-// 32 the engine refuses.
-func (t *tally) refine(block tensor, p *model.Param) tensor {
-	if block.outputs <= 1 {
-		return block
+// steps is how many steps of a size are in n; 0: one for all.
+func (t *tensor) steps(n, size int64) int64 {
+	switch {
+	case size == 0:
+		return 1
+	case t.partial:
+		return (n + size - 1) / size
 	}
-	slice, hidden := t.shape(p)
-	if p.Rows.Split != model.Sharded {
-		slice, hidden = hidden, slice
-	}
-	if slice%block.outputs == 0 && (t.build.Layout.TP == 1 || slice%block.inputs == 0) {
-		return block
-	}
-	n := gcd(gcd(block.outputs, block.inputs), gcd(slice, hidden))
-	if n >= 32 {
-		block.outputs, block.inputs = n, n
-	}
-	return block
+	return n / size
 }
 
 func gcd(a, b int64) int64 {
@@ -226,7 +270,11 @@ func (t *tally) scales(caches []model.Cache, kind cacheScales, times int64) {
 			if kind == sixScalesAHead {
 				n *= max(1, int64(c.Attn.KVHeads/t.build.Layout.TP))
 			}
-			t.count(model.Attention, n, dtype.Float32)
+			size := dtype.Float32
+			if t.build.ByPlan { // which makes all parameters anew, in the model's dtype
+				size = dtype.Unknown
+			}
+			t.count(model.Attention, n, size)
 			t.count(model.Attention, n, dtype.Unknown)
 		}
 	}

@@ -25,9 +25,9 @@ type Build struct {
 	ByPlan bool // the engine runs Transformers' modules and shards what their plan names
 	NoHead bool // an embedding model: no language-model head
 
-	// Experts and MXFP4Experts are how far the engine's kernel for unquantised experts, and
-	// for those in MXFP4, pads what a rank holds of each.
-	Experts, MXFP4Experts Padding
+	// How far the engine's kernel pads what a rank holds of an expert: of unquantised ones,
+	// of those in MXFP4, and of gpt-oss's, which have a kernel of their own.
+	Experts, MXFP4Experts, GPTOSSExperts Padding
 }
 
 // A Padding is the multiples to which the axes of routed experts are padded on a rank: the

@@ -20,6 +20,7 @@ func (p *plan) weigh() *problem.Error {
 	if s.gpu.major == 10 {
 		b.Experts.Divided = flashInferMoE
 	}
+	b.MXFP4Experts, b.GPTOSSExperts = s.gpu.mxfp4Experts()
 	if buffers, ok := weights.Buffers(s.v.model, b); ok {
 		for i := range buffers {
 			p.result.Ranks[i].BufferBytes = &buffers[i]
@@ -39,4 +40,25 @@ func (p *plan) weigh() *problem.Error {
 		r.Parameters, r.WeightBytes, r.Weights = &stages[i].Parameters, &stages[i].Bytes, &stages[i].ByPart
 	}
 	return nil
+}
+
+// mxfp4Experts is how far kernels for experts in MXFP4 pad what a rank holds of each: the
+// one that a checkpoint of any model gets, and gpt-oss's (fused_moe/oracle/mxfp4.py,
+// mxfp4_round_up_hidden_size_and_intermediate_size). Triton, which gpt-oss gets on compute
+// capability 9.x and 11.x, and Humming, which is before Marlin on 9.0, leave the hidden
+// size as it is.
+func (d device) mxfp4Experts() (any, gptOSS weights.Padding) {
+	tiles := weights.Padding{Divided: 128, Whole: 256} // Marlin, TensorRT
+	narrow := weights.Padding{Divided: 64}
+	any, gptOSS = tiles, tiles
+	switch {
+	case d.cpu:
+		lanes := weights.Padding{Divided: 32, Whole: 32}
+		return lanes, lanes
+	case d.major == 9:
+		return narrow, narrow
+	case d.major == 11:
+		gptOSS = narrow
+	}
+	return any, gptOSS
 }
