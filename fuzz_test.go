@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"headcount"
@@ -84,7 +85,7 @@ func FuzzParseRequest(f *testing.F) {
 		`{"config": {"model_type": "llama"}, "engine": "sglang", "enable_dp_attention": true, "mem_fraction_static": 0.83}`,
 		`{"accelerator": {"memory_bytes": 85899345920, "compute_capability": "9.0"}, "concurrency_at": [8192, 131072]}`,
 		`{"speculative": {"method": "mtp", "num_speculative_tokens": 1}, "enable_prefix_caching": null, "hf_overrides": {}}`,
-		`{"tensor_paralel_size": "8"}`, `[]`, `nul`, "{\"model\": \"\xff\"}",
+		`{"tensor_paralel_size": "8"}`, `{"` + strings.Repeat("x", 2000) + `": 1}`, `[]`, `nul`, "{\"model\": \"\xff\"}",
 	} {
 		f.Add([]byte(line))
 	}

@@ -46,6 +46,7 @@ func New(code Code, field string, value any, format string, args ...any) *Error 
 	what := fmt.Sprintf(format, args...)
 	var b strings.Builder
 	if field != "" {
+		field = show(field) // a key of a file may be any text
 		b.WriteString(field)
 		if value != nil {
 			fmt.Fprintf(&b, " = %s", show(value))

@@ -20,12 +20,13 @@ func ExampleNew() {
 	// legal tensor parallel sizes: 1, 2, 4
 }
 
-// A value from a hostile file must not break the line or flood it.
+// A key or a value from a hostile file must not break the line or flood it.
 func TestNewKeepsToOneShortLine(t *testing.T) {
-	for _, value := range []any{"a\nb\r\x1b[31m", strings.Repeat("x", 1<<20), strings.Repeat("ä", 500)} {
-		line := problem.New(problem.BadValue, "f", value, "bad").Error()
-		if strings.ContainsAny(line, "\n\r\x1b") || len(line) > 120 {
-			t.Errorf("message of %.10q is %q", value, line)
+	for _, text := range []string{"a\nb\r\x1b[31m", strings.Repeat("x", 1<<20), strings.Repeat("ä", 500)} {
+		for _, err := range []*problem.Error{problem.New(problem.BadValue, "f", text, "bad"), problem.New(problem.BadValue, text, nil, "bad")} {
+			if strings.ContainsAny(err.Message+err.Field, "\n\r\x1b") || len(err.Message) > 120 || len(err.Field) > 120 {
+				t.Errorf("message of %.10q is %q", text, err)
+			}
 		}
 	}
 }
