@@ -53,9 +53,10 @@ func (a archEntry) has(t trait) bool { return a.traits&t != 0 }
 // A windowRule is what a model class reports as its sliding window: a field less minus,
 // or a number. The zero rule is no report.
 type windowRule struct {
-	field string
-	minus int64
-	fixed int64
+	field  string
+	minus  int64
+	fixed  int64
+	strict bool // the class does not look for null before it subtracts
 }
 
 // lookupArch finds an architecture's line.
@@ -105,8 +106,9 @@ func parseWindow(rule string) windowRule {
 	if n, err := strconv.ParseInt(rule, 10, 64); err == nil {
 		return windowRule{fixed: n}
 	}
+	rule, strict := strings.CutSuffix(rule, "!")
 	field, less := strings.CutSuffix(rule, "-1")
-	w := windowRule{field: field}
+	w := windowRule{field: field, strict: strict}
 	if less {
 		w.minus = 1
 	}

@@ -36,10 +36,10 @@ func TestLookupArch(t *testing.T) {
 		window windowRule
 	}{
 		{"LlamaForCausalLM", true, native | pipelines | ranged, multimodal | hybridSWA, windowRule{}},
-		{"Gemma2ForCausalLM", true, native, hybridSWA, windowRule{field: "sliding_window", minus: 1}},
+		{"Gemma2ForCausalLM", true, native, hybridSWA, windowRule{field: "sliding_window", minus: 1, strict: true}},
 		{"EmbeddingGemma2Model", true, hybridSWA, 0, windowRule{fixed: 512}},
 		{"FalconForCausalLM", true, refused, native | backend, windowRule{}},
-		{"GptOssForCausalLM", true, native | hybridSWA | sinks, 0, windowRule{field: "sliding_window", minus: 1}},
+		{"GptOssForCausalLM", true, native | hybridSWA | sinks, 0, windowRule{field: "sliding_window", minus: 1, strict: true}},
 		{"", false, 0, 0, windowRule{}},
 		{"A", false, 0, 0, windowRule{}},
 		{"zzz", false, 0, 0, windowRule{}},

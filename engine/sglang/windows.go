@@ -1,6 +1,9 @@
 package sglang
 
-import "headcount/problem"
+import (
+	"headcount/checkpoint"
+	"headcount/problem"
+)
 
 // hybridModel reports whether the model may have a window pool beside the full one
 // (is_hybrid_swa_model).
@@ -74,6 +77,9 @@ func (r *reading) reportedWindow() (size int64, reported bool) {
 	}
 	n, ok := r.config.text.Int(rule.field)
 	if !ok {
+		if v, given := r.config.text.Raw().Get(rule.field); given && v.Kind() == checkpoint.Null && rule.strict {
+			r.config.fail(problem.BadValue, rule.field, nil, "null, and the engine subtracts from it")
+		}
 		return 0, true
 	}
 	return max(n-rule.minus, 0), true

@@ -17,7 +17,7 @@ Columns: architecture, flags separated by commas, window rule. Flags:
     others    membership in the engine's own lists, see LISTS
 
 The window rule is what get_attention_sliding_window_size() returns: a field, a field less
-one, or a number; "-" where the class has no such method.
+one, or a number; "-" where the class has no such method. After "!" it subtracts from null.
 """
 
 import ast
@@ -41,7 +41,7 @@ LISTS = {
 
 # Rules that the reader below cannot follow, by class.
 WINDOWS = {
-    "Gemma3ForConditionalGeneration": "sliding_window-1",  # asks its language model
+    "Gemma3ForConditionalGeneration": "sliding_window-1!",  # asks its language model
     "JetNemotronForCausalLM": "efficient_attention_config.swa.window_size",
     "Dots3NoteForCausalLM": "sliding_window_size-1",  # the same
 }
@@ -155,6 +155,12 @@ def window(tree, name, mro):
     return "-"
 
 
+def guarded(node):
+    """Whether a function looks if the field is None before it subtracts."""
+    compares = (n for n in ast.walk(node) if isinstance(n, ast.Compare))
+    return any(isinstance(c, ast.Constant) and c.value is None for n in compares for c in n.comparators)
+
+
 def returned(tree, path, node, depth=0):
     """The field or number that a function returns."""
     for ret in (n for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None):
@@ -162,7 +168,7 @@ def returned(tree, path, node, depth=0):
         if isinstance(value, ast.IfExp):
             value = value.body
         if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Sub):
-            value, minus = value.left, "-1"
+            value, minus = value.left, "-1" if guarded(node) else "-1!"
         if isinstance(value, ast.Constant):
             if value.value is None:
                 continue
