@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -27,14 +28,30 @@ func compressedTensors(block *checkpoint.Object) (*method, error) {
 	if err != nil {
 		return nil, err
 	}
-	if transforms := object(block, "transform_config"); transforms.Len() > 0 {
-		return nil, fmt.Errorf("weights are quantised: compressed-tensors with transforms")
+	if transformsOnline(object(block, "transform_config")) {
+		return nil, errors.New("weights are quantised: compressed-tensors with transforms of inputs or outputs")
 	}
 	out := &method{scales: sixScales, scheme: func(t target) (*scheme, error) { return groupOf(groups, ignored, t) }}
 	if text(object(block, "kv_cache_scheme"), "strategy") == "attn_head" {
 		out.scales = sixScalesAHead
 	}
 	return out, nil
+}
+
+// transformsOnline reports whether anything but the weights themselves is transformed: that
+// takes parameters of its own (compressed_tensors/transform/linear.py).
+func transformsOnline(o *checkpoint.Object) bool {
+	groups := object(o, "config_groups")
+	for _, key := range groups.Keys() {
+		v, _ := groups.Get(key)
+		applied, _ := v.Dict().Get("apply")
+		for _, one := range applied.List() {
+			if !strings.HasPrefix(text(one.Dict(), "location"), "weight_") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // groupOf finds the scheme of a module: nil when it is left out or no group is for it.

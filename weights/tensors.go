@@ -13,16 +13,21 @@ import (
 	"headcount/problem"
 )
 
-// Whole is a model's parameters and bytes over all ranks: those of its config, else of its
-// checkpoint's own tensors as they are stored. ok is false where neither is known.
+// Whole is a model's parameters, before quantisation, and their bytes over all ranks: those
+// of its config, else of its checkpoint's own tensors as they are stored. ok is false where
+// neither is known.
 func Whole(m *model.Model, dt dtype.Type) (parameters, bytes int64, ok bool) {
-	all := Build{Spans: []layout.Span{{End: len(m.Layers)}}, DType: dt}
+	all := Build{Layout: layout.Layout{}.Normal(), Spans: []layout.Span{{End: len(m.Layers)}}, DType: dt}
 	if Unknown(m) == "" {
-		stages, err := Stages(m, all)
+		plain, err := all.stages(m, nil)
 		if err != nil {
 			return 0, 0, false
 		}
-		return stages[0].Parameters, stages[0].Bytes, true
+		stored, err := all.stages(m, quantisedOf(m))
+		if err != nil {
+			return 0, 0, false
+		}
+		return plain[0].Parameters, stored[0].Bytes, true
 	}
 	for _, t := range m.Tensors {
 		parameters += elementsOf(t)

@@ -87,10 +87,25 @@ func (b *ByPart) of(p model.Part) *int64 {
 // told also of a model whose parameters are not all known.
 func Stages(m *model.Model, b Build) ([]Stage, error) {
 	b.Layout = b.Layout.Normal()
-	q := quantisedOf(m)
+	stages, err := b.stages(m, quantisedOf(m))
+	if err != nil {
+		return nil, err
+	}
+	why := Unknown(m)
+	if why != "" && len(m.Tensors) > 0 {
+		return stagesOfTensors(m, b)
+	}
+	if why != "" {
+		return nil, problem.New(problem.NotKnown, "weights", nil, "%s", why)
+	}
+	return stages, nil
+}
+
+// stages sums the parameters of each pipeline stage, of a checkpoint that is so quantised.
+func (b *Build) stages(m *model.Model, q *quantised) ([]Stage, error) {
 	stages := make([]Stage, len(b.Spans))
 	for i, span := range b.Spans {
-		t := tally{build: &b, stage: &stages[i]}
+		t := tally{build: b, stage: &stages[i]}
 		for start := span.Start; start < span.End; {
 			end := start + 1
 			for end < span.End && m.Layers[end] == m.Layers[start] && q.of(end) == q.of(start) {
@@ -107,13 +122,6 @@ func Stages(m *model.Model, b Build) ([]Stage, error) {
 		if t.err != nil {
 			return nil, t.err
 		}
-	}
-	why := Unknown(m)
-	if why != "" && len(m.Tensors) > 0 {
-		return stagesOfTensors(m, b)
-	}
-	if why != "" {
-		return nil, problem.New(problem.NotKnown, "weights", nil, "%s", why)
 	}
 	return stages, nil
 }
