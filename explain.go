@@ -166,7 +166,11 @@ func (r *Report) pageStep(rank *engine.Rank) Step {
 	}
 	s.Lines = counted(s.Lines)
 	if b := rank.BytesPerBlock; b != nil {
-		s.Lines = append(s.Lines, fmt.Sprintf("bytes per block: %s on a rank; every group's blocks are of this size", units.Group(*b)))
+		of := "all layers of a rank"
+		if len(r.KVCache.Groups) > 1 {
+			of = "on a rank, for the blocks of every group"
+		}
+		s.Lines = append(s.Lines, fmt.Sprintf("bytes per block: %s, %s", units.Group(*b), of))
 	}
 	return s
 }

@@ -114,6 +114,14 @@ func (r *Report) estimatePool(eng engine.Engine, job engine.Job) error {
 	return err
 }
 
+// doubtPool warns of a pool that was given and that the device cannot have left.
+func (r *Report) doubtPool() {
+	given, most := r.KVCache.AvailableBytes, r.Memory.KVBytes.P90
+	if given != nil && *given > most {
+		r.note("pool-exceeds-device", "warning", fmt.Sprintf("a pool of %.1f GiB is more than the device has left beside the weights: at most %.1f GiB by our estimate", gib(*given), gib(most)))
+	}
+}
+
 func gib(n int64) float64 { return float64(n) / (1 << 30) }
 
 // underRoof places each kind of layer's decode attention under the device's roof, on one

@@ -101,7 +101,11 @@ func (p *Planner) plan(ctx context.Context, req *Request, r *Report) error {
 		return nil
 	}
 	r.Memory = bill(eng.Name(), gpu, m, res, req, r.Layout)
-	if r.Memory.KVBytes == nil || req.pooled() {
+	switch {
+	case r.Memory.KVBytes == nil:
+		return nil
+	case req.pooled():
+		r.doubtPool()
 		return nil
 	}
 	return r.estimatePool(eng, job)

@@ -146,7 +146,7 @@ func bytesOrNone(n *int64) string {
 
 // reserved is what the engine keeps of the device beside weights and pool.
 func reserved(r *headcount.Report) string {
-	if r.Memory == nil || r.Memory.KVBytes == nil {
+	if r.Memory == nil || r.Memory.KVBytes == nil || r.Memory.KVBytes.P50 == 0 {
 		return ""
 	}
 	return units.Bytes(r.Memory.TotalBytes - *r.Memory.WeightsBytes - r.Memory.KVBytes.P50).String()
@@ -163,7 +163,11 @@ func (a *app) showCrossover(ctx context.Context, requests []headcount.Request) e
 	}
 	fmt.Fprintln(w)
 	for _, req := range requests {
-		fmt.Fprintf(w, "%s on %s\t", req.Model, engineName(req.Engine))
+		label := req.Model
+		if req.Engine != requests[0].Engine || req.Engine != requests[len(requests)-1].Engine {
+			label += " on " + engineName(req.Engine)
+		}
+		fmt.Fprintf(w, "%s\t", label)
 		for _, tp := range sizes {
 			req.Layout = layout.Layout{TP: tp}
 			r, err := a.planner.Plan(ctx, req)
