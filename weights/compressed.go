@@ -31,7 +31,11 @@ func compressedTensors(block *checkpoint.Object) (*method, error) {
 	if transformsOnline(object(block, "transform_config")) {
 		return nil, errors.New("weights are quantised: compressed-tensors with transforms of inputs or outputs")
 	}
-	out := &method{scales: sixScales, scheme: func(t target) (*scheme, error) { return groupOf(groups, ignored, t) }}
+	patterns := len(ignored.patterns) + len(groups)
+	for i := range groups {
+		patterns += len(groups[i].targets.patterns)
+	}
+	out := &method{scales: sixScales, patterns: patterns, scheme: func(t target) (*scheme, error) { return groupOf(groups, ignored, t) }}
 	if text(object(block, "kv_cache_scheme"), "strategy") == "attn_head" {
 		out.scales = sixScalesAHead
 	}

@@ -15,8 +15,9 @@ import (
 // A method says how each module of a checkpoint is kept: nil for one that it leaves as it
 // is. It returns one pointer for modules that are kept alike.
 type method struct {
-	scheme func(target) (*scheme, error)
-	scales cacheScales
+	scheme   func(target) (*scheme, error)
+	scales   cacheScales
+	patterns int // that scheme holds against each module
 }
 
 // cacheScales are the parameters that an attention object has for scales of its cache.
@@ -112,7 +113,7 @@ func fp8Method(block *checkpoint.Object, scale dtype.Type, experts *scheme) (*me
 		ignored = list(block, "modules_to_not_convert")
 	}
 	skip := newExact(ignored)
-	return &method{scales: fourScales, scheme: func(t target) (*scheme, error) {
+	return &method{scales: fourScales, patterns: len(skip.experts), scheme: func(t target) (*scheme, error) {
 		skipped, err := skip.skips(&t)
 		switch {
 		case err != nil || skipped || t.kind == headModule:
@@ -163,7 +164,7 @@ func autoAWQ(block *checkpoint.Object) (*method, error) {
 	ignored := list(block, "modules_to_not_convert")
 	v, _ := block.Get("lm_head")
 	head, _ := v.Bool()
-	return &method{scheme: func(t target) (*scheme, error) {
+	return &method{patterns: len(ignored), scheme: func(t target) (*scheme, error) {
 		skipped, err := t.about(func(path string) bool {
 			return slices.ContainsFunc(ignored, func(part string) bool { return strings.Contains(engineName(path), part) })
 		})
@@ -195,7 +196,7 @@ func modelOpt(block *checkpoint.Object) (*method, error) {
 	if s == nil {
 		return nil, fmt.Errorf("weights are quantised: ModelOpt's %.40q", algorithm)
 	}
-	return &method{scales: fourScalesMLA, scheme: func(t target) (*scheme, error) {
+	return &method{scales: fourScalesMLA, patterns: len(excluded.parts) + len(excluded.patterns), scheme: func(t target) (*scheme, error) {
 		skipped, err := excluded.skips(&t)
 		if err != nil || skipped {
 			return nil, err
@@ -299,7 +300,7 @@ func mixedModelOpt(block, o *checkpoint.Object, excluded *exclusions) (*method, 
 			schemes[algorithm] = modelOptScheme(algorithm, group)
 		}
 	}
-	out := &method{scheme: func(t target) (*scheme, error) {
+	out := &method{patterns: len(excluded.parts) + len(excluded.patterns) + len(algorithms), scheme: func(t target) (*scheme, error) {
 		skipped, err := excluded.skips(&t)
 		if err != nil || skipped {
 			return nil, err

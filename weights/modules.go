@@ -49,6 +49,10 @@ func (b *Build) paddingOf(s *scheme) Padding {
 
 type quantisedKey struct{}
 
+// maxComparisons bounds the patterns of a config that are held against one module of each
+// layer. Real ones have some thousands.
+const maxComparisons = 1 << 20
+
 // quantisedOf returns how a model's checkpoint is quantised, nil for one that is not.
 func quantisedOf(m *model.Model) *quantised {
 	if m.Quantization == "" {
@@ -61,6 +65,9 @@ func newQuantised(m *model.Model) *quantised {
 	rules, err := newMethod(m)
 	if err != nil {
 		return &quantised{unknown: err.Error()}
+	}
+	if rules.patterns*len(m.Layers) > maxComparisons {
+		return &quantised{unknown: fmt.Sprintf("a quantisation of %d patterns", rules.patterns)}
 	}
 	q := &quantised{layers: make([]*layerModules, len(m.Layers)), scales: rules.scales}
 	targets := map[*model.Layer][]target{}
