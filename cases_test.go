@@ -357,10 +357,11 @@ var hybrids = []publicCase{
 	}},
 }
 
-var gemma4_12B = headcount.Request{Model: "google/gemma-4-31B", HFOverrides: json.RawMessage(`{"text_config": {"num_hidden_layers": 48, "hidden_size": 3840,
-	"num_attention_heads": 16, "num_key_value_heads": 8, "num_global_key_value_heads": 1, "intermediate_size": 15360, "layer_types": [` +
-	strings.Repeat(`"sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention", `, 7) +
-	`"sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]}}`)}
+var gemma4_12B = headcount.Request{Config: json.RawMessage(`{"architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text", "dtype": "bfloat16", "num_hidden_layers": 48,
+	"hidden_size": 3840, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 256, "num_global_key_value_heads": 1, "global_head_dim": 512, "attention_k_eq_v": true,
+	"intermediate_size": 15360, "vocab_size": 262144, "max_position_embeddings": 131072, "sliding_window": 1024, "num_kv_shared_layers": 0, "hidden_size_per_layer_input": 0,
+	"tie_word_embeddings": true, "layer_types": [` + strings.Repeat(`"sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention", `, 7) +
+	`"sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]}`)}
 
 var whisperLarge = json.RawMessage(`{"architectures": ["WhisperForConditionalGeneration"], "model_type": "whisper", "torch_dtype": "float16", "d_model": 1280,
 	"num_hidden_layers": 32, "decoder_layers": 32, "encoder_layers": 32, "decoder_attention_heads": 20, "encoder_attention_heads": 20,

@@ -169,7 +169,7 @@ func TestReferenceCapacity(t *testing.T) {
 
 // fp8_ds_mla is 512 bytes of latent, four float32 scales and 64 rope elements in bf16.
 func TestReferenceFP8Latent(t *testing.T) {
-	r := answer(t, headcount.Request{Model: "deepseek-ai/DeepSeek-V3.2", GPU: "h100", Layout: layout.Layout{TP: 8}, Options: engine.Options{KVCacheDType: "fp8"}})
+	r := answer(t, headcount.Request{Model: "deepseek-ai/DeepSeek-V3.2", GPU: "h100", Layout: layout.Layout{TP: 8}, Options: engine.Options{KVCacheDType: "fp8", KVCacheMemory: 40 * gib}})
 	if got := r.Resolved.CacheDType; got != "fp8_ds_mla" {
 		t.Fatalf("fp8 of a sparse latent is stored as %q, want fp8_ds_mla", got)
 	}
