@@ -235,7 +235,7 @@ func read(m *model.Model) (*reading, *problem.Error) {
 	if r.config.err != nil {
 		return nil, r.config.err.By(name)
 	}
-	return r, nil
+	return r, r.strict()
 }
 
 // traits are what rules of flags ask of the config.
