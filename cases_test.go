@@ -196,8 +196,9 @@ var legality = []publicCase{
 	}},
 	{"B026", "2 KV heads over 8 ranks: no less than over 2", ask("Qwen/Qwen2.5-3B-Instruct", tp(8)), []check{kvHeads(1, 4), perToken(2 * 36 * 1 * 128 * bf16)}},
 	{"B026", "over 2 ranks", ask("Qwen/Qwen2.5-3B-Instruct", tp(2)), []check{kvHeads(1, 1), perToken(2 * 36 * 1 * 128 * bf16)}},
-	{"B032", "experts of 320 in blocks of 128: the engine refines the blocks to 64", fp8MoE(320).at(tp(1)), []check{answered}},
-	{"B032", "160 on a rank of 2: to 32", fp8MoE(320).at(tp(2)), []check{answered}},                          // the report says illegal
+	{"B032", "experts of 320 in blocks of 128, 80 on a rank of 4", fp8MoE(320).at(tp(4)), []check{
+		refused(problem.NotDivisible, "moe_intermediate_size", 320), legalTP(1, 2), // the report says none: the engine refines blocks to 64 and 32, not to 16
+	}},
 	{"B034", "192 on a rank of 8: to 64", ask("MiniMaxAI/MiniMax-M2.7", tp(8)), []check{answered}},           // the report says illegal
 	{"B038", "AWQ experts of 768 in groups of 128, 192 on a rank of 4", awqMoE.at(tp(4)), []check{answered}}, // the engine takes them, unlike the report's
 	{"B038", "96 on a rank of 8", awqMoE.at(tp(8)), []check{answered}},
