@@ -77,6 +77,15 @@ func (s *setup) checkLayout() *problem.Error {
 	return nil
 }
 
+// checkActivation refuses an activation that the model's class does not know.
+func (s *setup) checkActivation() *problem.Error {
+	act, ok := s.v.model.Config.Text("hidden_act")
+	if !s.v.onlySilu || !ok || act == "silu" {
+		return nil
+	}
+	return problem.New(problem.Unsupported, s.v.field("hidden_act"), act, "Unsupported activation. Only silu is supported for now.")
+}
+
 // field is the path of a text config's field in the file.
 func (v *view) field(key string) string {
 	if where := v.model.Config.Where(key); where != "" && !strings.Contains(where, " ") {

@@ -115,6 +115,9 @@ func (p *plan) run() *problem.Error {
 	if err := p.weigh(); err != nil {
 		return err
 	}
+	if err := s.checkGrids(); err != nil {
+		return err
+	}
 	if err := p.group(); err != nil {
 		return err
 	}
@@ -148,6 +151,11 @@ func (p *plan) resolved() {
 // build picks backends and block sizes and derives the specs of each stage's layers.
 func (p *plan) build() *problem.Error {
 	s := &p.setup
+	for _, check := range [...]func() *problem.Error{s.checkTowers, s.checkActivation} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
 	var err *problem.Error
 	if p.caches, err = s.layerCaches(); err != nil {
 		return err

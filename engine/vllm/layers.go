@@ -139,12 +139,31 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		return choice
 	}
 	lc.by = by
+	if w.mla && !w.sparse && !s.gpu.cpu {
+		if err := s.checkPrefill(); err != nil {
+			return err
+		}
+	}
 	if by == flashMLASparse && w.dcp > 1 && !quantised(w.cache) {
 		return problem.New(problem.Unsupported, "decode_context_parallel_size", w.dcp,
 			"DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache; the bf16 sparse path is not supported under DCP.").
 			WithHint("kv_cache_dtype fp8, or decode_context_parallel_size 1")
 	}
 	return s.checkFlash(lc)
+}
+
+// prefillDims are the widths of expanded latents that a kernel for prefills takes: of a key
+// without and with position, and of a value (v1/attention/backends/mla/prefill).
+var prefillDims = [][3]int64{{128, 64, 128}, {192, 64, 256}, {64, 64, 128}, {256, 0, 256}}
+
+// checkPrefill refuses latents that no kernel can prefill.
+func (s *setup) checkPrefill() *problem.Error {
+	v := s.v
+	if slices.Contains(prefillDims, [3]int64{v.nope, v.rope, v.value}) {
+		return nil
+	}
+	return problem.New(problem.Unsupported, v.field("qk_nope_head_dim"), v.nope,
+		"No valid MLA prefill backend found: none takes keys of %d + %d and values of %d", v.nope, v.rope, v.value)
 }
 
 // checkFlash refuses a quantised cache that FlashAttention, once chosen, finds that it

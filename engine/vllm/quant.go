@@ -69,6 +69,7 @@ func (v *view) quantisation(m *model.Model) {
 		v.layerFP8 = true
 		v.headScales = text(scheme, "strategy") == "attn_head"
 	}
+	v.grids = newGrids(v.quant, block)
 }
 
 // modelOptMethod refines a ModelOpt method by its algorithm.
@@ -137,14 +138,12 @@ func (s *setup) checkQuant() *problem.Error {
 	if s.quant == "" {
 		return nil
 	}
-	r, known := quantRules[s.quant]
-	if !known {
+	if _, known := quantRules[s.quant]; !known {
 		return problem.New(problem.Unsupported, "quantization", s.quant, "Unknown quantization method")
 	}
 	if slices.Contains(deprecatedQuant, s.quant) {
 		return problem.New(problem.Unsupported, "quantization", s.quant, "deprecated, and refused without --allow-deprecated-quantization")
 	}
-	_ = r
 	return nil
 }
 

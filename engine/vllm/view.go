@@ -20,12 +20,14 @@ type view struct {
 	sparse     bool   // a sparse indexer chooses the tokens that attention reads
 	windowOnly int64  // window of a model that windows every layer alike, tokens; 0: none
 
-	queries, kv, head      int64 // whole-model totals, for checks and alignment
-	nope, rope, rank, topK int64 // of latents
+	queries, kv, head int64 // whole-model totals, for checks and alignment
+	nope, rope, value int64 // of expanded latents, elements of a head
+	rank, topK        int64 // of latents
 
 	dtype      dtype.Type // the config's
 	quant      string     // the engine's method, "" for none
 	quantBlock *checkpoint.Object
+	grids      grids
 	cacheDType string // kv_cache_dtype that the checkpoint asks for; "auto": nothing said
 	layerFP8   bool   // its layers turn an auto cache into fp8
 	headScales bool   // scales per KV head
@@ -82,6 +84,7 @@ func newView(m *model.Model) *view {
 	v := &view{model: m, traits: traitsOf(m), kind: m.ModelType,
 		queries: int64(m.QueryHeads), kv: int64(m.KVHeads), head: int64(m.HeadDim)}
 	v.nope, _ = c.Int("qk_nope_head_dim")
+	v.value, _ = c.Int("v_head_dim")
 	v.rope, _ = c.Int("qk_rope_head_dim")
 	v.rank, _ = c.Int("kv_lora_rank")
 	v.topK, _ = c.Int("index_topk")

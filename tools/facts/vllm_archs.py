@@ -8,7 +8,10 @@ says what the flags mean. The second part of the file are Transformers' own clas
 vLLM's Transformers backend takes, as the engine itself decides it.
 """
 
+import functools
+import inspect
 import os
+import re
 import sys
 import types
 
@@ -41,6 +44,35 @@ def flags(info):
     return out + POOLING[info.default_seq_pooling_type]
 
 
+@functools.cache
+def parts(cls):
+    """The source of cls, and the model classes that it names."""
+    try:
+        source = inspect.getsource(cls)
+    except (OSError, TypeError):
+        return "", []
+    module = vars(sys.modules[cls.__module__])
+    named = [module.get(name) for name in sorted(set(re.findall(r"\b[A-Z]\w+\b", source)))]
+    return source, [part for part in named if isinstance(part, type) and ".models." in part.__module__
+                    and TOWER.search(part.__name__) is None]
+
+
+def only_silu(cls):
+    """Whether cls, or what it is built of, raises for an activation that is not silu."""
+    todo, seen = [cls], {cls}
+    while todo:
+        source, named = parts(todo.pop())
+        if re.search(r'if (config\.|self\.)?hidden_act != "silu":\s+raise', source):
+            return True
+        todo += [part for part in named if part not in seen]
+        seen.update(named)
+    return False
+
+
+# Towers have an activation of their own.
+TOWER = re.compile("Vision|Audio|Encoder|Visual|Speech|Whisper|ViT")
+
+
 # What cannot be imported without a CUDA build or a package of its own, as its source
 # declares it.
 WITHOUT_IMPORT = {
@@ -67,7 +99,7 @@ def native():
             yield (arch, *WITHOUT_IMPORT[arch], "")
             continue
         info = registry._ModelInfo.from_model_cls(cls)
-        yield arch, cls.__name__, flags(info) + ("d" if arch in drafts else ""), ""
+        yield arch, cls.__name__, flags(info) + ("d" if arch in drafts else "") + ("u" if only_silu(cls) else ""), ""
 
 
 def backend(seen):
