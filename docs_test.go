@@ -178,7 +178,7 @@ func split(args []string, sep string) (first []string, rest [][]string) {
 	return args, rest
 }
 
-// filter is "grep PATTERN", "grep -o PATTERN", "head -N" or "tail -N".
+// filter is "grep PATTERN", with -o or -E before it, "head -N" or "tail -N".
 func filter(t *testing.T, args []string, text string) string {
 	lines := slices.Collect(strings.Lines(text))
 	n := 0
