@@ -132,7 +132,10 @@ func groupScheme(o *checkpoint.Object, format string) *scheme {
 	case object(o, "output_activations") != nil || dynamic(w) || group < -1 || group > maxGroup:
 		return nil
 	case kind == "float" && bits == 4 && strategy == "tensor_group" && group == 16:
-		return nvfp4(group, in == nil)
+		if in == nil {
+			return nvfp4(group)
+		}
+		return nvfp4(group, scalePerTensor)
 	case kind == "float" && bits == 4 && strategy == "group" && group == 32:
 		return mxfp4()
 	case kind == "float" && bits == 8 && strategy == "group" && group == 32 && text(w, "scale_dtype") == "torch.uint8":

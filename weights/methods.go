@@ -91,7 +91,7 @@ func deepSeekV4FP8(c *model.Config, block *checkpoint.Object) (*method, error) {
 	}
 	experts := mxfp4For(mxfp4Kernel)
 	if strings.EqualFold(text(block, "moe_quant_algo"), "NVFP4") {
-		experts = nvfp4(16, false)
+		experts = nvfp4(16, scalePerTensor)
 	}
 	return fp8Method(block, dtype.Float8E8M0, experts)
 }
@@ -220,11 +220,17 @@ func modelOptScheme(algorithm string, group int64) *scheme {
 	case "FP8_PER_CHANNEL_PER_TOKEN":
 		return &scheme{linear: perRow(false).linear}
 	case "FP8_PB_WO":
-		return &scheme{linear: blocks(128, 128, dtype.Float32).linear}
+		s := &scheme{linear: blocks(128, 128, dtype.Float32).linear}
+		s.linear[1].whole = true
+		return s
 	case "NVFP4":
-		return nvfp4(group, false)
+		s := nvfp4(group, scalePerTensor)
+		s.linear[1].whole = true
+		return s
 	case "W4A16_NVFP4":
-		return nvfp4(group, true)
+		s := nvfp4(group, tensor{}) // a scale of inputs that is loaded and dropped
+		s.linear[1].whole = true
+		return s
 	case "MXFP8":
 		return mxfp8()
 	}

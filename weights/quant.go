@@ -37,6 +37,7 @@ type tensor struct {
 	outputs, inputs int64
 	dtype           dtype.Type // Unknown: the model's
 	partial         bool       // what is left of a division counts as one, too
+	whole           bool       // the engine refuses a rank with a part of a group of inputs
 	joined          bool       // one for the module, not one for each of the weights that it joins
 	times           int64      // such tensors; 0: one
 }
@@ -103,15 +104,10 @@ func (s *scheme) staticInputs(static bool) *scheme {
 }
 
 // nvfp4 is two 4-bit numbers a byte, an FP8 scale for each group of inputs and a float32
-// scale for the whole. Linear modules that do not quantise their inputs have no scale for
-// them; experts have one all the same.
-func nvfp4(group int64, weightOnly bool) *scheme {
+// scale for the whole; linear modules have more for what comes in, experts always a scale.
+func nvfp4(group int64, inputs ...tensor) *scheme {
 	packed := []tensor{{outputs: 1, inputs: 2, dtype: dtype.UInt8}, {outputs: 1, inputs: group, dtype: dtype.Float8E4M3}, scalePerTensor}
-	s := &scheme{linear: packed, experts: append(packed[:3:3], scalePerTensor)}
-	if !weightOnly {
-		s.linear = s.experts
-	}
-	return s
+	return &scheme{linear: append(packed[:3:3], inputs...), experts: append(packed[:3:3], scalePerTensor)}
 }
 
 // mxfp4 is two 4-bit numbers a byte and a scale of one byte for each 32 inputs.
@@ -122,7 +118,7 @@ func mxfp4() *scheme {
 
 // mxfp8 is FP8 with a scale of one byte for each 32 inputs.
 func mxfp8() *scheme {
-	both := []tensor{float8, {outputs: 1, inputs: 32, dtype: dtype.UInt8}}
+	both := []tensor{float8, {outputs: 1, inputs: 32, dtype: dtype.UInt8, whole: true}}
 	return &scheme{linear: both, experts: both}
 }
 
@@ -198,6 +194,10 @@ func (t *tally) module(params []model.Param, m *module, times int64) {
 	copies := t.copies(first)
 	_, width := t.shape(first)
 	for _, tensor := range t.tensors(m.scheme, first) {
+		if tensor.whole && width%tensor.inputs != 0 && t.err == nil {
+			t.err = problem.New(problem.NotDivisible, first.Cols.Field, first.Cols.Size,
+				"the %d inputs of a rank to %s are not divisible by %d, as its quantisation needs", width, moduleName(first), tensor.inputs)
+		}
 		n, joined := int64(0), int64(0)
 		for _, i := range m.params {
 			height, _ := t.shape(&params[i])
