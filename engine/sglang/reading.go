@@ -189,6 +189,9 @@ func newReading(m *model.Model) *reading {
 	if _, named := r.config.top.Raw().Get("language_config"); named && r.path == "" {
 		r.path = "language_config" // under another name in the class
 	}
+	if _, constructed := r.config.top.Sub("text_config"); constructed && r.path == "" {
+		r.path = "text_config" // of keys at the outer level
+	}
 	switch r.path {
 	case "thinker_config.text_config", "llm_config", "language_config", "text_config":
 		r.config.text = levelOf(m.Config, m.Config.ModelType())
