@@ -2,6 +2,8 @@ package headcount
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"headcount/engine"
@@ -45,7 +47,7 @@ func (r *Report) fieldsStep() Step {
 		name  string
 		value int
 	}{{"layers", m.Layers}, {"query_heads", m.QueryHeads}, {"kv_heads", m.KVHeads}, {"head_dim", m.HeadDim}} {
-		if where := m.Provenance[f.name]; where != "" {
+		if where := m.Provenance[f.name]; where != "" && !(f.name == "kv_heads" && m.AttentionArch == "MLA") {
 			s.Lines = append(s.Lines, fmt.Sprintf("%-11s %6d  ← %s", f.name, f.value, where))
 		}
 	}
@@ -63,8 +65,8 @@ func (r *Report) layerStep() Step {
 	}
 	group := m.QueryHeads / max(m.KVHeads, 1)
 	return step("What a layer keeps of a token",
-		fmt.Sprintf("%s: %d KV heads, each shared by %d query heads: K and V, 2 × %d × %d = %s elements",
-			m.Variant, m.KVHeads, group, m.KVHeads, m.HeadDim, units.Group(2*int64(m.KVHeads)*int64(m.HeadDim))),
+		fmt.Sprintf("%s: %s for %s each: K and V, 2 × %d × %d = %s elements",
+			m.Variant, plural(m.KVHeads, "KV head"), plural(group, "query head"), m.KVHeads, m.HeadDim, units.Group(2*int64(m.KVHeads)*int64(m.HeadDim))),
 		"An MLA model would keep one latent here instead, and TP could not split it.")
 }
 
@@ -150,9 +152,9 @@ func tokenStep(rank *engine.Rank) Step {
 // pageStep: what the engine hands out.
 func (r *Report) pageStep(rank *engine.Rank) Step {
 	if r.Engine.Name == "sglang" {
-		line := fmt.Sprintf("pages of %d tokens", r.Resolved.PageSize)
+		line := "pages of " + plural(r.Resolved.PageSize, "token")
 		if cell := r.KVCache.CellSize; cell != nil {
-			line = fmt.Sprintf("cell_size %s B, %s", units.Group(int64(*cell)), line)
+			line = fmt.Sprintf("cell_size %s B, %s", groupFloat(*cell), line)
 		}
 		return step("SGLang's unit", line)
 	}
@@ -211,9 +213,17 @@ func counted(lines []string) []string {
 func (r *Report) poolStep() Step {
 	available := *r.KVCache.AvailableBytes
 	if !r.estimated() {
-		return step("The pool of a rank", fmt.Sprintf("given: %s B (%s)", units.Group(available), units.Bytes(available)))
+		how := "given"
+		if r.KVCache.MambaSlots != nil {
+			how = "for tokens, what the states leave of what is given"
+		}
+		return step("The pool of a rank", fmt.Sprintf("%s: %s B (%s)", how, units.Group(available), units.Bytes(available)))
 	}
-	s := step("The pool of a rank", fmt.Sprintf("%.2f of %s", r.Memory.Fraction, units.Bytes(r.Memory.TotalBytes)),
+	share := units.Bytes(r.Memory.TotalBytes).String()
+	if r.Engine.Name == "vllm" {
+		share = fmt.Sprintf("%.2f of %s", r.Memory.Fraction, share)
+	}
+	s := step("The pool of a rank", share,
 		fmt.Sprintf("− %-22s %10s", "weights", units.Bytes(*r.Memory.WeightsBytes)))
 	for _, t := range r.Memory.Terms {
 		line := fmt.Sprintf("− %-22s %10s", t.Name, units.Bytes(t.P50))
@@ -236,7 +246,7 @@ func (r *Report) estimated() bool {
 func (r *Report) blocksStep() Step {
 	available := *r.KVCache.AvailableBytes
 	if cell := r.KVCache.CellSize; cell != nil && *cell > 0 {
-		return step("Cells in the pool", fmt.Sprintf("%s // %s, whole pages of %d = %s tokens", units.Group(available), units.Group(int64(*cell)), r.Resolved.PageSize, units.Group(*r.KVCache.MaxTotalNumTokens)))
+		return step("Cells in the pool", fmt.Sprintf("%s // %s, whole pages of %d = %s tokens", units.Group(available), groupFloat(*cell), r.Resolved.PageSize, units.Group(*r.KVCache.MaxTotalNumTokens)))
 	}
 	s := Step{Title: "Blocks in the pool"}
 	for i := range r.Ranks {
@@ -279,4 +289,20 @@ func (r *Report) idealised() []string {
 		fmt.Sprintf("a request takes %s B fixed (windows, states) + %s B a token", units.Group(kv.FixedBytesPerRequest), units.Group(kv.BytesPerToken)),
 		fmt.Sprintf("pool / %s B a token alone would have said %s tokens", units.Group(rank.BytesPerToken), units.Group(tokens)),
 	}
+}
+
+// groupFloat writes a number of bytes, which windows and states can make a fraction.
+func groupFloat(x float64) string {
+	if x == math.Trunc(x) {
+		return units.Group(int64(x))
+	}
+	_, fraction, _ := strings.Cut(strconv.FormatFloat(x, 'f', -1, 64), ".")
+	return units.Group(int64(x)) + "." + fraction
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
 }

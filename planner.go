@@ -100,6 +100,9 @@ func (p *Planner) plan(ctx context.Context, req *Request, r *Report) error {
 		r.withoutRules(gpu, eng.Name())
 		return nil
 	}
+	if total, _ := gpu.TotalBytes(); total == 0 {
+		return nil // the CPU build: its pool is given, not what a device has left
+	}
 	r.Memory = bill(eng.Name(), gpu, m, res, req, r.Layout)
 	switch {
 	case r.Memory.KVBytes == nil:

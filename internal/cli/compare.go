@@ -76,7 +76,7 @@ func (q *question) columns(models []string) ([]headcount.Request, error) {
 
 // showColumns prints a row a quantity.
 func showColumns(a *app, columns []*headcount.Report) {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 3, ' ', 0)
+	w := newTable(a.stdout, 0)
 	line := func(name string, cell func(*headcount.Report) string) {
 		cells := []string{name}
 		for _, r := range columns {
@@ -146,8 +146,8 @@ func bytesOrNone(n *int64) string {
 
 // reserved is what the engine keeps of the device beside weights and pool.
 func reserved(r *headcount.Report) string {
-	if r.Memory == nil || r.Memory.KVBytes == nil || r.Memory.KVBytes.P50 == 0 {
-		return ""
+	if r.Memory == nil || r.Memory.KVBytes == nil || r.KVCache.AvailableBytes == nil || r.Memory.KVBytes.P50 != *r.KVCache.AvailableBytes {
+		return "" // a pool that was given says nothing of it
 	}
 	return units.Bytes(r.Memory.TotalBytes - *r.Memory.WeightsBytes - r.Memory.KVBytes.P50).String()
 }
@@ -155,7 +155,7 @@ func reserved(r *headcount.Report) string {
 // showCrossover prints each column's bytes of a token on a rank against TP.
 func (a *app) showCrossover(ctx context.Context, requests []headcount.Request) error {
 	fmt.Fprintln(a.stdout, "\nKV cache of one token on one rank, all layers")
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := newTable(a.stdout, tabwriter.AlignRight)
 	sizes := []int{1, 2, 4, 8, 16, 32, 64}
 	fmt.Fprint(w, "TP\t")
 	for _, tp := range sizes {

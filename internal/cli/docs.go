@@ -24,6 +24,7 @@ func newMan(a *app) *cobra.Command {
 				return problem.New(problem.BadValue, "DIR", args[0], "not a folder")
 			}
 			root := cmd.Root()
+			root.InitDefaultCompletionCmd()
 			root.DisableAutoGenTag = true
 			return doc.GenManTree(root, &doc.GenManHeader{Title: "HEADCOUNT", Section: "1", Source: "headcount"}, args[0])
 		},
@@ -33,6 +34,7 @@ func newMan(a *app) *cobra.Command {
 // Reference writes the Markdown reference of every command, one file a command, into dir.
 func Reference(dir string) error {
 	root := newRoot(&app{stdin: bytes.NewReader(nil), stdout: io.Discard, stderr: io.Discard})
+	root.InitDefaultCompletionCmd()
 	root.DisableAutoGenTag = true
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -67,7 +67,7 @@ func (a *app) showLengths(ctx context.Context, req headcount.Request, r *headcou
 		return
 	}
 	fmt.Fprintln(a.stdout, "\nThe same pool, by max_model_len")
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := newTable(a.stdout, tabwriter.AlignRight)
 	fmt.Fprintln(w, "max_model_len\ttokens\tconcurrency\t")
 	req.KVCacheMemory = *r.KVCache.AvailableBytes
 	for length := int64(4096); ; length = min(4*length, r.Model.MaxModelLen) {

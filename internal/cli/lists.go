@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -43,7 +42,7 @@ func newModels(a *app) *cobra.Command {
 			if asJSON {
 				return encode(a, found)
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			w := newTable(a.stdout, 0)
 			fmt.Fprintln(w, "model\tshort name\tvariant\tlayers\tKV per token, whole model")
 			for _, m := range found {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", m.ID, strings.Join(m.Short, ", "), m.Variant, m.Layers, m.perToken())
@@ -95,7 +94,7 @@ func newGPUs(a *app) *cobra.Command {
 			if asJSON {
 				return encode(a, hw.All())
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			w := newTable(a.stdout, 0)
 			fmt.Fprintln(w, "id\tname\tmemory\tbandwidth\tdense bf16\tridge")
 			for _, g := range hw.All() {
 				fmt.Fprintf(w, "%s\t%s\t%s\n", g.ID, g.Name, strings.Join(g.Figures(), "\t"))

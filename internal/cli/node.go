@@ -33,6 +33,7 @@ func (a *app) planNode(ctx context.Context, q *question, req headcount.Request, 
 	}
 	var found []ranked
 	var refused *headcount.Report
+	unknown := 0 // layouts without a pool
 	for _, l := range nodeLayouts(n, req.Engine) {
 		one := req
 		l.EP = req.Layout.EP
@@ -51,15 +52,15 @@ func (a *app) planNode(ctx context.Context, q *question, req headcount.Request, 
 		}
 		requests := r.KVCache.Requests(length, r.Model.MaxModelLen)
 		if requests == nil {
-			return problem.New(problem.MissingField, "--gpus", n, "requests cannot be ranked without a pool").
-				WithHint("give --gpu, or --kv-cache-memory for the pool of a rank")
+			unknown++
+			continue
 		}
 		replicas := n / l.GPUs()
-		servers := replicas
-		if l.DPAttention {
-			servers *= l.DP
-		}
-		found = append(found, ranked{replicas, n, *requests * float64(servers), length, r})
+		found = append(found, ranked{replicas, n, *requests * float64(replicas*servers(l)), length, r})
+	}
+	if len(found) == 0 && unknown > 0 {
+		return problem.New(problem.MissingField, "--gpus", n, "layouts cannot be ranked without a pool, and the weights that would give one are not known").
+			WithHint("--kv-cache-memory gives the pool of a rank")
 	}
 	if len(found) == 0 {
 		complain(a.stderr, refused.Error)
@@ -70,6 +71,14 @@ func (a *app) planNode(ctx context.Context, q *question, req headcount.Request, 
 		return encode(a, found)
 	}
 	return showRanked(a, found)
+}
+
+// servers is how many pools of their own a replica has: one, or one an attention-DP rank.
+func servers(l layout.Layout) int {
+	if l.DPAttention {
+		return l.DP
+	}
+	return 1
 }
 
 // nodeLayouts are the layouts whose size divides n: TP × PP × replicas, with DCP inside TP
@@ -102,7 +111,7 @@ func nodeLayouts(n int, engineName string) []layout.Layout {
 func showRanked(a *app, found []ranked) error {
 	best := found[0]
 	fmt.Fprintln(a.stdout, spread(title(best.Report), fmt.Sprintf("%s · %d GPUs", engineName(best.Report.Engine.Name), best.GPUs), lineWidth))
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := newTable(a.stdout, tabwriter.AlignRight)
 	fmt.Fprintln(w, "layout\treplicas\tKV heads\tcopies\tKV/token\tpool\ttokens a replica\trequests\t")
 	for _, f := range found {
 		r := f.Report
@@ -111,7 +120,7 @@ func showRanked(a *app, found []ranked) error {
 			pool = units.Bytes(*b).String()
 		}
 		if t := r.KVCache.Tokens; t != nil {
-			tokens = units.Group(*t)
+			tokens = units.Group(*t * int64(servers(r.Layout)))
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d×\t%s\t%s\t%s\t%.1f\t\n", layoutName(r.Layout), f.Replicas, rank.KVHeads, rank.KVReplication,
 			units.Bytes(rank.BytesPerToken), pool, tokens, f.Requests)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -38,7 +39,7 @@ const lineWidth = 118
 // title names the model and its heads: "llama-3-70b · GQA-8: 64 query heads, ...".
 func title(r *headcount.Report) string {
 	m := r.Model
-	heads := fmt.Sprintf("%d query heads, %d KV heads × %d", m.QueryHeads, m.KVHeads, m.HeadDim)
+	heads := fmt.Sprintf("%d query heads, %s × %d", m.QueryHeads, plural(m.KVHeads, "KV head"), m.HeadDim)
 	if m.AttentionArch == "MLA" {
 		heads = fmt.Sprintf("%d query heads, one latent of %d", m.QueryHeads, r.LatentDim())
 	}
@@ -49,7 +50,11 @@ func title(r *headcount.Report) string {
 func setup(r *headcount.Report) string {
 	parts := []string{engineName(r.Engine.Name) + " " + strings.TrimSuffix(r.Engine.Version, ".0"), layoutName(r.Layout), shortDType(r.Model.DType)}
 	if kv := r.KVCache.DType; kv != r.Model.DType && kv != dtype.Unknown {
-		parts = append(parts, "KV "+kv.String())
+		name := kv.String()
+		if kv == dtype.UInt8 && r.Resolved.CacheDType != "" {
+			name = r.Resolved.CacheDType // how the engine calls what it stores as bytes
+		}
+		parts = append(parts, "KV "+name)
 	}
 	return strings.Join(parts, " · ")
 }
@@ -107,6 +112,9 @@ func showTable(out io.Writer, r, unsplit *headcount.Report) {
 	rows := []row{{"", "per rank", "whole model", ""}}
 	for i := range r.Ranks {
 		rows = append(rows, cacheRows(r, unsplit, &r.Ranks[i])...)
+	}
+	if n := r.KVCache.FixedBytesPerRequest; n > 0 {
+		rows = append(rows, row{"KV cache per request", units.Bytes(n).String(), "", "whatever its length, beside what its tokens add"})
 	}
 	rows = append(rows, poolRows(r)...)
 	rows = append(rows, roofRows(r)...)
@@ -319,7 +327,7 @@ func showNotes(out io.Writer, notes []engine.Note) {
 // showSweep prints a table with a row a layout; a refused one has the reason in its row.
 func showSweep(out io.Writer, reports []*headcount.Report) {
 	fmt.Fprintln(out, spread(title(first(reports)), engineName(reports[0].Engine.Name)+" "+reports[0].Engine.Version, lineWidth))
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := newTable(out, tabwriter.AlignRight)
 	fmt.Fprintln(w, "layout\tGPUs\tKV heads\tcopies\tKV/token\tweights\tpool\ttokens\trequests\t of length\t")
 	for _, r := range reports {
 		fmt.Fprintf(w, "%s\t%d\t%s\n", layoutName(r.Layout), r.Layout.GPUs(), sweepCells(r))
@@ -366,4 +374,32 @@ func sweepCells(r *headcount.Report) string {
 		cells[6], cells[7] = fmt.Sprintf("%.2f", *c), units.Group(r.Model.MaxModelLen)
 	}
 	return strings.Join(cells, "\t") + "\t"
+}
+
+// A table aligns columns and leaves no blanks at the ends of lines.
+type table struct {
+	*tabwriter.Writer
+	out  io.Writer
+	text bytes.Buffer
+}
+
+// newTable starts a table; flags are tabwriter's.
+func newTable(out io.Writer, flags uint) *table {
+	t := &table{out: out}
+	t.Writer = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', flags)
+	return t
+}
+
+// Flush writes the table.
+func (t *table) Flush() error {
+	if err := t.Writer.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(t.text.String()) {
+		if _, err := io.WriteString(t.out, strings.TrimRight(line, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	t.text.Reset()
+	return nil
 }
