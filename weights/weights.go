@@ -22,6 +22,10 @@ type Build struct {
 	Spans  []layout.Span // layers of each pipeline stage
 	DType  dtype.Type    // the model's; parameters that have their own keep it
 
+	// AttentionTP is the ranks that share attention and the token embedding where these are
+	// fewer than share the rest, as under SGLang's attention DP. 0: Layout.TP.
+	AttentionTP int
+
 	ByPlan bool // the engine runs Transformers' modules and shards what their plan names
 	NoHead bool // an embedding model: no language-model head
 
@@ -134,6 +138,14 @@ func Unknown(m *model.Model) string {
 	return m.WeightsUnknown
 }
 
+// ranks is how many ranks share the parameters of a part.
+func (b *Build) ranks(part model.Part) int64 {
+	if b.AttentionTP > 0 && (part == model.Attention || part == model.Embedding) {
+		return int64(b.AttentionTP)
+	}
+	return int64(b.Layout.TP)
+}
+
 // leavesOut reports whether an engine does not build a parameter outside of layers. The
 // bias of a head is made while loading where Transformers' modules are used (vllm
 // models/transformers/causal.py).
@@ -162,6 +174,7 @@ func onStage(s model.Stage, i, n int) bool {
 
 // A tally adds parameters to a stage and keeps the first error.
 type tally struct {
+	tp      int64 // ranks that share the parameter at hand
 	build   *Build
 	stage   *Stage
 	padding Padding // of routed experts
@@ -231,6 +244,7 @@ func (t *tally) copies(p *model.Param) int64 {
 
 // shape is what one rank holds of one copy of p, [height, width]; a vector has width 1.
 func (t *tally) shape(p *model.Param) (height, width int64) {
+	t.tp = t.build.ranks(p.Part)
 	rows, cols := p.Rows, p.Cols
 	if p.OffPlan && t.build.ByPlan || p.Experts > 0 && t.build.Layout.EP {
 		rows.Split, cols.Split = model.Whole, model.Whole
@@ -262,7 +276,7 @@ func (p *Padding) pad(n int64, a model.Axis) int64 {
 
 // axis is the part of one dimension that a rank holds.
 func (t *tally) axis(a *model.Axis) int64 {
-	tp, n := int64(t.build.Layout.TP), int64(a.Size)
+	tp, n := t.tp, int64(a.Size)
 	switch a.Split {
 	case model.Whole:
 		return n
@@ -298,7 +312,7 @@ func (t *tally) divide(axis *model.Axis, a, b int64) int64 {
 		if axis.Unit > 0 {
 			size /= axis.Unit
 		}
-		t.err = problem.New(problem.NotDivisible, axis.Field, size, "not divisible by tensor parallel size %d", t.build.Layout.TP)
+		t.err = problem.New(problem.NotDivisible, axis.Field, size, "not divisible by tensor parallel size %d", t.tp)
 	}
 	return a / b
 }

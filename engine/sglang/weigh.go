@@ -11,15 +11,14 @@ import (
 
 // weigh fills in what each stage's parameters take, as far as the config tells. The engine
 // finds out what does not divide only when it loads a model, after what is planned here,
-// so that is a note and no refusal. With attention DP the layers' split differs from part
-// to part, and nothing is said.
+// so that is a note and no refusal. Under attention DP attention and embedding are shared
+// by the ranks of attention TP, all else by all (layers/dp_attention.py).
 func (a *answer) weigh(m *model.Model) {
 	f, s := &a.flags, &a.setup
-	if f.lay.DPAttention && f.lay.DP > 1 {
-		a.note("weights-not-known", "info", "weights under attention DP are not modelled", "")
-		return
+	b := weights.Build{Layout: f.lay, DType: f.dtype, AttentionTP: int(f.attnTP)}
+	if f.lay.DPAttention {
+		b.Layout.DP = 1
 	}
-	b := weights.Build{Layout: f.lay, DType: f.dtype}
 	layers := len(m.Layers)
 	for i := range s.stages {
 		start, end := int(s.stages[i].start), int(s.stages[i].end)

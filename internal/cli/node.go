@@ -70,6 +70,9 @@ func (a *app) planNode(ctx context.Context, q *question, req headcount.Request, 
 	if asJSON {
 		return encode(a, found)
 	}
+	if unknown > 0 {
+		fmt.Fprintf(a.stderr, "headcount: note: %d layouts without a known pool are left out\n", unknown)
+	}
 	return showRanked(a, found)
 }
 

@@ -238,6 +238,9 @@ func plural(n int, noun string) string {
 }
 
 func replication(r *headcount.Report, rank *engine.Rank) string {
+	if r.Layout.DPAttention && r.Layout.DP > 1 {
+		return fmt.Sprintf("%s, each with its own requests", plural(r.Layout.DP, "attention-DP rank"))
+	}
 	if r.Model.AttentionArch == "MLA" {
 		if dcp := r.Layout.DCP; dcp > 1 {
 			return fmt.Sprintf("%s share the tokens, each a latent in %d", plural(dcp, "rank"), dcp)
