@@ -170,11 +170,7 @@ func groupFP8(w *checkpoint.Object, strategy string, static bool) *scheme {
 
 // groupInt8 is whole numbers of 8 bits with inputs of the same (compressed_tensors_w8a8_int8.py).
 func groupInt8(in *checkpoint.Object, strategy string, static bool) *scheme {
-	scale := scalePerRow
-	if strategy == "tensor" {
-		scale = scalePerTensor
-	}
-	s := ints8(scale)
+	s := ints8(strategy == "channel")
 	if static {
 		s.experts = nil
 		s.linear = append(s.linear, scalePerModule)

@@ -201,9 +201,6 @@ func modelOpt(block *checkpoint.Object) (*method, error) {
 		if err != nil || skipped {
 			return nil, err
 		}
-		if t.kind == expertModule && len(s.experts) == 0 {
-			return nil, fmt.Errorf("routed experts quantised by ModelOpt's %s", algorithm)
-		}
 		return s, nil
 	}}, nil
 }
@@ -313,7 +310,7 @@ func mixedModelOpt(block, o *checkpoint.Object, excluded *exclusions) (*method, 
 		}
 		algorithm, err := algorithmOf(algorithms, &t)
 		s := schemes[algorithm]
-		if algorithm != "" && (s == nil || t.kind == expertModule && len(s.experts) == 0) {
+		if algorithm != "" && s == nil {
 			err = fmt.Errorf("weights are quantised: ModelOpt's %.40q", algorithm)
 		}
 		return s, err

@@ -81,6 +81,9 @@ func newQuantised(m *model.Model) *quantised {
 			if schemes[j], err = rules.scheme(t.in(i)); err != nil {
 				return &quantised{unknown: err.Error()}
 			}
+			if s := schemes[j]; s != nil && t.kind == expertModule && len(s.experts) == 0 {
+				return &quantised{unknown: "routed experts quantised as only other modules are: " + m.Quantization}
+			}
 		}
 		key := fmt.Sprintf("%p %v", l, schemes) // schemes print as pointers
 		if made[key] == nil {

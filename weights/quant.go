@@ -132,15 +132,20 @@ func packedInts(bits, group int64, symmetric bool) *scheme {
 		both = append(both, tensor{outputs: words, inputs: group, dtype: dtype.Int32, partial: true, joined: true})
 	}
 	n := len(both)
-	return &scheme{
-		linear:  append(both[:n:n], tensor{dtype: dtype.Int64, joined: true, times: 2}),
-		experts: append(both[:n:n], tensor{joined: true, times: 2}),
+	s := &scheme{linear: append(both[:n:n], tensor{dtype: dtype.Int64, joined: true, times: 2})}
+	if group > 0 { // the engine takes no others of experts
+		s.experts = append(both[:n:n], tensor{joined: true, times: 2})
 	}
+	return s
 }
 
-// ints8 are 8-bit whole numbers with a float32 scale for each output or each weight.
-func ints8(scale tensor) *scheme {
-	both := []tensor{int8, scale}
+// ints8 are 8-bit whole numbers with a float32 scale for each output, or for each weight,
+// which experts do not have.
+func ints8(perRow bool) *scheme {
+	if !perRow {
+		return &scheme{linear: []tensor{int8, scalePerTensor}}
+	}
+	both := []tensor{int8, scalePerRow}
 	return &scheme{linear: both, experts: both}
 }
 
