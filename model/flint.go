@@ -12,12 +12,14 @@ var flint = family{
 		h := r.heads()
 		sink := sinks("self_attn.softmax_offset", h.query)
 		sink.DType = dtype.Float32
+		e := r.qwenExperts()
+		e.routerPacks = true
 		return r.decoder(decoder{
 			gated:   true,
 			heads:   h,
 			qkvBias: r.flag("attention_bias", false),
 			qkNorm:  normPerHead,
-			experts: r.qwenExperts(),
+			experts: e,
 			sparse:  r.qwenSparse(),
 			extra:   func(int) []Param { return []Param{sink} },
 		})

@@ -27,7 +27,7 @@ var lfm2MoE = family{
 	resolve: func(r *reader) *Model {
 		d := r.lfm2(r.size("hidden_size"), nil)
 		d.experts = r.experts("feed_forward", "num_experts", "moe_intermediate_size")
-		d.experts.projections = mixtralProjections
+		d.experts.projections, d.experts.routerPacks = mixtralProjections, true
 		if r.flag("use_expert_bias", true) {
 			d.experts.scoreBias = "feed_forward.expert_bias"
 		}

@@ -13,6 +13,7 @@ var llama4 = family{
 		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
 		e := r.experts("feed_forward", "num_local_experts", "intermediate_size")
 		e.router, e.shared, e.sharedWidth = "feed_forward.router", "feed_forward.shared_expert", e.width
+		e.routerPacks = true
 		step, chunk := r.opt("interleave_moe_layer_step", 0), r.opt("attention_chunk_size", 0)
 		params := attentionParams("self_attn", h, hidden, false, false)
 		return r.decoder(decoder{

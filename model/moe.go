@@ -26,6 +26,7 @@ type experts struct {
 
 	router      string     // module of the router
 	routerDType dtype.Type // Unknown: the model's
+	routerPacks bool       // quantisation may pack the router as any other projection
 	logits      int        // rows of the router; 0: one an expert
 	scoreBias   string     // bias of the experts' scores, float32; "": none
 	biasPart    Part       // whose bill it goes on; "": the router's
@@ -44,7 +45,7 @@ func (e experts) params(hidden int) []Param {
 		logits = e.count
 	}
 	router := linear(e.router, MoERouter, whole(logits), whole(hidden))
-	router.DType, router.Linear = e.routerDType, false
+	router.DType, router.Linear = e.routerDType, e.routerPacks
 	params := []Param{router}
 	if e.scoreBias != "" {
 		params = append(params, Param{Name: e.scoreBias, Part: cmp.Or(e.biasPart, MoERouter), Rows: whole(logits), DType: dtype.Float32})

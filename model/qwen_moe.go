@@ -24,6 +24,7 @@ var qwen3MoE = family{
 	types: []string{"qwen3_moe", "qwen3_vl_moe_text", "qwen3_omni_moe_text", "sdar_moe"},
 	resolve: func(r *reader) *Model {
 		e := r.qwenExperts()
+		e.routerPacks = true
 		if e.sharedWidth > 0 {
 			e.sharedGate = "mlp.shared_expert_gate"
 		}
