@@ -2,6 +2,7 @@ package weights
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -99,10 +100,16 @@ func newQuantised(m *model.Model) *quantised {
 
 // headScheme is how a language-model head is kept.
 func headScheme(m *model.Model, rules *method) (*scheme, error) {
-	if m.TiedEmbeddings || !slices.ContainsFunc(m.Outer, isHead) {
+	s, err := rules.scheme(target{path: "lm_head", kind: headModule})
+	switch {
+	case s == nil || err != nil:
+		return nil, err
+	case m.TiedEmbeddings: // some classes keep the head's scales, others have no head
+		return nil, errors.New("a quantised head that is the embedding")
+	case !slices.ContainsFunc(m.Outer, isHead):
 		return nil, nil
 	}
-	return rules.scheme(target{path: "lm_head", kind: headModule})
+	return s, nil
 }
 
 func isHead(p model.Param) bool { return p.Part == model.Head && p.Cols.Size > 0 }
@@ -114,7 +121,7 @@ func newLayerModules(params []model.Param, targets []target, schemes []*scheme) 
 		if schemes[i] == nil {
 			continue
 		}
-		out.modules = append(out.modules, module{params: t.params, scheme: schemes[i]})
+		out.modules = append(out.modules, module{params: t.params, scheme: schemes[i], single: t.single()})
 		for _, j := range t.params {
 			packed[j] = true
 		}
@@ -145,6 +152,12 @@ type target struct {
 	pieces []string // by the checkpoint's names, what it joins or each expert has; nil: the path alone
 	kind   moduleKind
 	params []int // places in the layer
+}
+
+// single reports whether the engine takes what is one tensor in the checkpoint for one
+// weight, not for the several that it joins: Qwen3-Next's inputs to a delta net.
+func (t *target) single() bool {
+	return len(t.pieces) == 0 && (strings.HasSuffix(t.path, ".in_proj_qkvz") || strings.HasSuffix(t.path, ".in_proj_ba"))
 }
 
 // in is the target in a layer, with its whole path.

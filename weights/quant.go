@@ -191,6 +191,7 @@ const leastGroup = 32
 type module struct {
 	params []int
 	scheme *scheme
+	single bool // the engine takes the parameters for one weight
 }
 
 // module counts a module of a layer that occurs so many times.
@@ -209,7 +210,7 @@ func (t *tally) module(params []model.Param, m *module, times int64) {
 			joined = t.plus(joined, height)
 			n = t.plus(n, tensor.steps(height, tensor.outputs))
 		}
-		if tensor.joined {
+		if tensor.joined || m.single {
 			n = tensor.steps(joined, tensor.outputs)
 		}
 		n = t.times(t.times(n, tensor.steps(width, tensor.inputs)), max(tensor.times, 1))
