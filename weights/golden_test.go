@@ -46,6 +46,9 @@ func TestGolden(t *testing.T) {
 			unknown[e.Message]++
 		} else {
 			compare(r, stages, err, row.Weights)
+			if err == nil && row.Resolved.Quant != nil {
+				compareParts(r, stages, row.Weights)
+			}
 		}
 		if buffers, ok := weights.Buffers(m, b); ok {
 			for i, w := range row.Weights {
@@ -71,6 +74,17 @@ func compare(r *scorecard.Row, stages []weights.Stage, err error, want []golden.
 		r.Check("weight_bytes", stages[i].Bytes, w.Bytes)
 		p := stages[i].ByPart
 		r.Check("sum of parts", p.Embedding+p.LMHead+p.Attention+p.MLP+p.MoEExperts+p.MoERouter+p.MoEShared+p.Norm+p.Vision+p.Other, w.Bytes)
+	}
+}
+
+// compareParts checks what each part of a quantised checkpoint takes.
+func compareParts(r *scorecard.Row, stages []weights.Stage, want []golden.VLLMWeights) {
+	for i, w := range want {
+		p := stages[i].ByPart
+		for name, got := range map[string]int64{"embedding": p.Embedding, "lm_head": p.LMHead, "attention": p.Attention, "mlp": p.MLP,
+			"moe_experts": p.MoEExperts, "moe_router": p.MoERouter, "moe_shared": p.MoEShared, "norm": p.Norm} {
+			r.Check(name, got, w.BytesBy[name])
+		}
 	}
 }
 
