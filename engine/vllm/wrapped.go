@@ -1,0 +1,150 @@
+package vllm
+
+import (
+	_ "embed"
+	"slices"
+	"strconv"
+	"strings"
+
+	"headcount/model"
+	"headcount/problem"
+)
+
+// wrappedTable lists what vLLM's Transformers backend cannot build, by model_type, sorted:
+// model_type, a letter, details. tools/facts/vllm_backend.py writes it from Transformers'
+// own models and says what the letters mean.
+//
+//go:embed backend.tsv
+var wrappedTable string
+
+// wrappedTroubles are the lines of a model_type: letter → details.
+func wrappedTroubles(modelType string) map[string][]string {
+	out := map[string][]string{}
+	at := firstLine(wrappedTable, modelType+"\t")
+	for _, line := range strings.Split(wrappedTable[at:], "\n") {
+		words := strings.Split(line, "\t")
+		if words[0] != modelType || len(words) < 2 {
+			break
+		}
+		out[words[1]] = words[2:]
+	}
+	return out
+}
+
+// firstLine is the offset of the first line of a sorted table that is not before key.
+func firstLine(table, key string) int {
+	low, high := 0, len(table)
+	for low < high {
+		mid := low + (high-low)/2
+		start := strings.LastIndexByte(table[:mid], '\n') + 1
+		line, _, _ := strings.Cut(table[start:], "\n")
+		if line < key {
+			low = min(start+len(line)+1, len(table))
+		} else {
+			high = start
+		}
+	}
+	return low
+}
+
+// wrappedRefusal is why the Transformers backend stops while it builds a model
+// (vllm/model_executor/models/transformers/base.py), nil when nothing is known against it.
+// Stages is the pipeline parallel size.
+func wrappedRefusal(c *model.Config, stages int) *problem.Error {
+	top := c.Top()
+	own := wrappedTroubles(top.ModelType())
+	if class, ok := own["n"]; ok {
+		return refuseWrapped("model_type", top.ModelType(), "unrecognized configuration class %s for AutoModel", detail(class, 0))
+	}
+	text := own
+	if _, nested := c.Nested(); nested && c.ModelType() != top.ModelType() {
+		text = wrappedTroubles(c.ModelType())
+		// A model that nests another asks the whole of it, whatever its own default nests.
+		if f := text["f"]; detail(f, 2) != "" {
+			return lacksArgument(c, f[2], detail(f, 3))
+		}
+		if !concerns(detail(own["f"], 1), c.ModelType()) {
+			delete(own, "f")
+		}
+		if !concerns(detail(own["p"], 0), c.ModelType()) && !concerns(detail(own["p"], 0), top.ModelType()) {
+			own["p"] = text["p"]
+		}
+	}
+	if f := own["f"]; detail(f, 0) != "" {
+		return lacksArgument(c, f[0], detail(f, 1))
+	}
+	if d, ok := own["d"]; ok {
+		return refuseWrapped("model_type", top.ModelType(),
+			"layer 0 dispatches attention from more than one module (%s and %s)", detail(d, 0), detail(d, 1))
+	}
+	for _, lines := range []map[string][]string{own, text} {
+		if s, ok := lines["s"]; ok {
+			return refuseWrapped("model_type", c.ModelType(), "attention scale %q of %s cannot be resolved", detail(s, 0), detail(s, 1))
+		}
+		if err := withoutInterface(c, lines["a"]); err != nil {
+			return err
+		}
+	}
+	if p := own["p"]; p != nil && stages > 1 {
+		if class := detail(p, 0); class != "" {
+			return refuseWrapped("pipeline_parallel_size", stages, "no ModuleList in %s to split into stages", class)
+		}
+		return refuseWrapped("pipeline_parallel_size", stages, "pipeline parallelism of a model with several ModuleLists is not supported")
+	}
+	return nil
+}
+
+// concerns reports whether a class of Transformers is of a model_type's own module, which is
+// named like it but for what stands between words.
+func concerns(class, modelType string) bool {
+	_, path, _ := strings.Cut(class, ".models.")
+	module, _, _ := strings.Cut(path, ".")
+	plain := strings.NewReplacer("-", "", "_", "", ".", "")
+	return module != "" && strings.HasPrefix(plain.Replace(modelType), plain.Replace(module))
+}
+
+func detail(words []string, i int) string {
+	if i < len(words) {
+		return words[i]
+	}
+	return ""
+}
+
+func refuseWrapped(field string, value any, format string, args ...any) *problem.Error {
+	return problem.New(problem.Unsupported, field, value, format, args...).By("vllm").
+		WithHint("vLLM runs Transformers' own class here, and its backend cannot build it")
+}
+
+func lacksArgument(c *model.Config, argument, class string) *problem.Error {
+	return refuseWrapped("model_type", c.ModelType(), "argument %s not found in the forward method of %s", argument, class)
+}
+
+// withoutInterface refuses a model that has a layer whose attention vLLM cannot take over:
+// the first of them, and the layer types of which that is so if it depends on those.
+func withoutInterface(c *model.Config, words []string) *problem.Error {
+	if words == nil {
+		return nil
+	}
+	first, _ := strconv.ParseInt(words[0], 10, 64)
+	types, _ := c.List("layer_types")
+	if of := detail(words, 1); of != "" {
+		first = -1
+		for i, v := range types {
+			if s, _ := v.Text(); slices.Contains(strings.Split(of, ","), s) {
+				first = int64(i)
+				break
+			}
+		}
+	}
+	layers, _ := c.Int("num_hidden_layers")
+	if first < 0 || first >= layers {
+		return nil
+	}
+	kind := ""
+	if int(first) < len(types) {
+		if s, ok := types[first].Text(); ok {
+			kind = " (" + s + ")"
+		}
+	}
+	return refuseWrapped("model_type", c.ModelType(), "layer %d%s does not dispatch through the Transformers attention interface", first, kind)
+}
