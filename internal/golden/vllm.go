@@ -217,6 +217,14 @@ type VLLMError struct {
 	Message string `json:"message"`
 }
 
+// Shorten drops what a message repeats in every row: the dump of the arguments that pydantic
+// appends, and the list of all architectures.
+func Shorten(message string) string {
+	message, _, _ = strings.Cut(message, " [type=value_error")
+	message, _, _ = strings.Cut(message, " Supported architectures:")
+	return message
+}
+
 // VLLMFile is the committed extract, below the repository's root.
 const VLLMFile = "engine/vllm/testdata/golden.jsonl.gz"
 

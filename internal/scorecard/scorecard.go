@@ -35,6 +35,9 @@ func New() *Card {
 	return &Card{unknown: map[string]int{}, missed: map[string][]Miss{}, fields: map[string]*tally{}, types: map[string]*tally{}}
 }
 
+// Rows is how many rows were done.
+func (c *Card) Rows() int { return c.rows }
+
 // A Row collects the checks of one golden row.
 type Row struct {
 	card   *Card

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"headcount/internal/golden"
 )
@@ -60,19 +59,11 @@ func write(w io.Writer, in string) error {
 			return err
 		}
 		if row.Error != nil {
-			row.Error.Message = shorten(row.Error.Message)
+			row.Error.Message = golden.Shorten(row.Error.Message)
 		}
 		if err := enc.Encode(row); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// shorten drops what a message repeats in every row: the dump of the arguments that
-// pydantic appends, and the list of all architectures.
-func shorten(msg string) string {
-	msg, _, _ = strings.Cut(msg, " [type=value_error")
-	msg, _, _ = strings.Cut(msg, " Supported architectures:")
-	return msg
 }

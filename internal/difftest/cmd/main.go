@@ -1,0 +1,134 @@
+// Command cmd draws configs and layouts, asks an engine, and prints where our plan differs;
+// or holds rows that were drawn before to our plans.
+//
+//	go run ./internal/difftest/cmd -engine sglang -gpu H100 -seed 1 -n 500 -python PYTHON [-out rows.jsonl]
+//	go run ./internal/difftest/cmd rows.jsonl...
+//	go run ./internal/difftest/cmd -keep testdata/difftest/sglang.jsonl.gz rows.jsonl...
+package main
+
+import (
+	"compress/gzip"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"headcount/internal/difftest"
+	"headcount/internal/scorecard"
+)
+
+func main() {
+	engine := flag.String("engine", "sglang", "vllm or sglang")
+	gpu := flag.String("gpu", "H100", "kind of GPU")
+	seed := flag.Uint64("seed", 1, "seed of the draws")
+	first := flag.Uint64("first", 0, "number of the first draw")
+	n := flag.Uint64("n", 50, "draws")
+	python := flag.String("python", os.Getenv("HEADCOUNT_PYTHON"), "Python that has the engine")
+	dir := flag.String("shared", "../shared", "corpus and oracles")
+	out := flag.String("out", "", "file that rows are appended to")
+	keep := flag.String("keep", "", "file to write the rows of files to that agree, compact")
+	flag.Parse()
+	card := scorecard.New()
+	var err error
+	switch {
+	case *keep != "":
+		err = compact(*keep, flag.Args())
+	case flag.NArg() > 0:
+		err = replay(card, flag.Args())
+	default:
+		err = draw(card, *python, *dir, *engine, *gpu, *seed, *first, *n, *out)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "difftest:", err)
+		os.Exit(1)
+	}
+	fmt.Print(card)
+}
+
+// draw asks the engine one draw after the other.
+func draw(card *scorecard.Card, python, dir, engine, gpu string, seed, first, n uint64, out string) error {
+	generator, err := difftest.NewGenerator(engine, dir)
+	if err != nil {
+		return err
+	}
+	rows := io.Discard
+	if out != "" {
+		f, err := os.OpenFile(out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		rows = f
+	}
+	oracle, err := difftest.Start(python, dir, engine, gpu)
+	if err != nil {
+		return err
+	}
+	defer oracle.Stop()
+	for i := first; i < first+n; i++ {
+		d, err := generator.Draw(gpu, seed, i)
+		if err != nil {
+			return err
+		}
+		row, err := oracle.Ask(d)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(rows, "%s\n", row); err != nil {
+			return err
+		}
+		if err := judge(card, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replay judges rows of files.
+func replay(card *scorecard.Card, files []string) error {
+	for _, name := range files {
+		if err := difftest.Rows(name, func(line []byte) error { return judge(card, line) }); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// compact writes the rows of files that agree.
+func compact(out string, files []string) error {
+	f, err := os.Create(out)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := gzip.NewWriterLevel(f, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		err := difftest.Rows(name, func(line []byte) error {
+			row, ok, err := difftest.Compact(context.Background(), line)
+			if ok {
+				_, err = z.Write(append(row, '\n'))
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// judge prints what differs in a row.
+func judge(card *scorecard.Card, row []byte) error {
+	misses, err := difftest.Judge(card, row)
+	for _, m := range misses {
+		fmt.Printf("%s\t%s\t%s\n", m.Row, m.Field, m.Detail)
+	}
+	return err
+}

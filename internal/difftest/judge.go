@@ -1,0 +1,105 @@
+package difftest
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"headcount"
+	"headcount/checkpoint"
+	"headcount/internal/agree"
+	"headcount/internal/corpus"
+	"headcount/internal/golden"
+	"headcount/internal/scorecard"
+)
+
+// Judge holds our plan of a drawn row to the engine's answer and returns where it differs.
+// A row in which the oracle failed, not the engine, does not count.
+func Judge(card *scorecard.Card, line []byte) ([]scorecard.Miss, error) {
+	line = pythonFloats(line)
+	var head struct{ ID string }
+	if err := json.Unmarshal(line, &head); err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(head.ID, "sglang/") {
+		row := new(golden.SGLangRow)
+		if err := json.Unmarshal(line, row); err != nil {
+			return nil, err
+		}
+		return judgeSGLang(card, row), nil
+	}
+	row := new(golden.VLLMRow)
+	if err := json.Unmarshal(line, row); err != nil {
+		return nil, err
+	}
+	return judgeVLLM(card, row), nil
+}
+
+func judgeSGLang(card *scorecard.Card, row *golden.SGLangRow) []scorecard.Miss {
+	if row.OracleLimit || row.Error != nil && artefact(row.Error.Message) {
+		return nil
+	}
+	if row.ConfigClass != "" && !bytes.Contains(row.Config, []byte(`"auto_map"`)) {
+		return nil // read by a class that an earlier draw's auto_map had registered
+	}
+	row.Log = kept(row.Log)
+	kind := "stopped before the model"
+	if row.Resolved != nil {
+		kind = row.Resolved.ModelType
+	}
+	r := card.Row(row.ID, kind)
+	agree.SGLang(r, planner(row.File, row.Config, row.HFQuant), row)
+	return r.Done()
+}
+
+// kept are the lines of a log that a report gives.
+func kept(log []string) []string {
+	return slices.DeleteFunc(log, func(line string) bool {
+		return !slices.ContainsFunc(golden.SGLangKept, func(word string) bool { return strings.Contains(line, word) })
+	})
+}
+
+func judgeVLLM(card *scorecard.Card, row *golden.VLLMRow) []scorecard.Miss {
+	if row.Error != nil && artefact(row.Error.Message) {
+		return nil
+	}
+	kind := "stopped before the model"
+	if row.Resolved != nil {
+		kind = row.Resolved.TextModelType
+	}
+	r := card.Row(row.ID, kind)
+	agree.VLLM(r, planner(row.File, row.Config, row.HFQuant), row)
+	return r.Done()
+}
+
+// planner knows one checkpoint, the drawn one.
+func planner(file string, config, hfQuant json.RawMessage) *headcount.Planner {
+	return &headcount.Planner{Resolver: corpus.Corpus{file: checkpoint.Files{Config: config, HFQuant: hfQuant}}}
+}
+
+// artefacts are answers that say nothing of an installed engine with a real checkpoint:
+// failures of the oracles, and of drawn values that no checkpoint has.
+var artefacts = []struct {
+	message *regexp.Regexp
+	reason  string
+}{
+	{regexp.MustCompile(`^oracle: `), "the oracle says itself that it does not go further"},
+	{regexp.MustCompile(`^\d+ s$|^status \d+, \d+ bytes$`), "the oracle's process ran out of time or memory"},
+	{regexp.MustCompile(`has no attribute '_draft_window_size'`), "SGLang's oracle builds no model, whose constructor sets it"},
+	{regexp.MustCompile(`^module 'torch' has no attribute`), "a dtype that PyTorch does not have"},
+	{regexp.MustCompile(`validator 'validate_rope'`), "lists of rotary factors, drawn heads apart from them"},
+	{regexp.MustCompile("^\"?Missing required keys in `rope_parameters`"), "a drawn kind of scaling that lacks the file's other fields"},
+	{regexp.MustCompile(`All layers in a Gemma 4 Assistant models must be shared`), "a draft model's layers, drawn apart from its target's"},
+	{regexp.MustCompile(`^'NoneType' object has no attribute`), "a nested config that lost the name of its class"},
+}
+
+func artefact(message string) bool {
+	for _, a := range artefacts {
+		if a.message.MatchString(message) {
+			return true
+		}
+	}
+	return false
+}

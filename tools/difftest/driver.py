@@ -1,0 +1,80 @@
+"""Answer drawn jobs with a real engine: one JSON object a line in, one a line out.
+
+    python tools/difftest/driver.py vllm|sglang ORACLES GPU
+
+ORACLES is the folder of vllm_oracle.py and sglang_oracle.py, whose functions run the
+engine; one process stands for one kind of GPU. A job has id, file, gpu, layout, config
+and, where there are any, hf_quant_config and available; the row that comes back has them
+too, with the engine's answer. The first line out is {"ready": true}.
+"""
+
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+
+
+def answers_of_sglang(gpu):
+    import sglang_oracle as oracle
+
+    logging.basicConfig(level=logging.ERROR, stream=sys.stderr)
+    oracle.load_engine(gpu)
+    logger = logging.getLogger("sglang")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.addHandler(oracle._CAPTURE)
+    logging.getLogger().addHandler(oracle._CAPTURE)
+
+    def answer(job):
+        flat = {**job["layout"], "config": job["config"], "id": job["id"], "file": job["file"]}
+        if job.get("hf_quant_config"):
+            flat["hf_quant_config"] = job["hf_quant_config"]
+        row = oracle.run_job(flat)
+        shutil.rmtree(os.path.join(tempfile.gettempdir(), "sglang-oracle-configs"), ignore_errors=True)
+        return row
+
+    return answer
+
+
+def answers_of_vllm(gpu):
+    import vllm_oracle as oracle
+
+    oracle.FakeGpu.key = gpu
+    oracle.patch_environment()
+    oracle.preload()
+
+    def answer(job):
+        folder = tempfile.mkdtemp(prefix="orc-")
+        try:
+            files = {}
+            if job.get("hf_quant_config"):
+                files["hf_quant_config.json"] = json.dumps(job["hf_quant_config"])
+            path = oracle.make_model_dir(job["config"], os.path.join(folder, "orc-m"), files)
+            flat = {"tp": 1, "pp": 1, "dcp": 1, **job["layout"], "gpu": gpu, "model_dir": path,
+                    "available": job["available"]}
+            row = oracle.run_with_retry(flat, 120, job["config"])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return row
+
+    return answer
+
+
+def main():
+    engine, oracles, gpu = sys.argv[1:]
+    sys.path.insert(0, oracles)
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the engine prints is not an answer
+    answer = {"vllm": answers_of_vllm, "sglang": answers_of_sglang}[engine](gpu)
+    print('{"ready": true}', file=out, flush=True)
+    for line in sys.stdin:
+        job = json.loads(line)
+        row = answer(job)
+        row.update(job)
+        print(json.dumps(row, default=str), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()
