@@ -77,6 +77,34 @@ func (s *setup) checkLayout() *problem.Error {
 	return nil
 }
 
+// checkWrapped refuses a class of Transformers that the engine's wrapper cannot run.
+func (s *setup) checkWrapped() *problem.Error {
+	if !s.v.transformers {
+		return nil
+	}
+	return wrappedRefusal(s.v.model.Config, s.layout.PP)
+}
+
+// checkClass refuses a config that the model's class is not written for.
+func (s *setup) checkClass() *problem.Error {
+	v, c := s.v, s.v.model.Config
+	path, nested := c.Nested()
+	switch {
+	case v.transformers:
+	case v.arch == "ChatGLMModel" || v.arch == "ChatGLMForConditionalGeneration":
+		if c.Top().Has("vision_config") {
+			return problem.New(problem.Unsupported, "vision_config", nil, "this model supports vision inputs, but its architecture names the text-only version").
+				WithHint(`--hf-overrides '{"architectures": ["GLM4VForCausalLM"]}'`)
+		}
+	case v.arch == "VoxtralForConditionalGeneration" && c.Params() == nil:
+		return problem.New(problem.Unsupported, "audio_config", nil, "the model's class reads params.json, not Transformers' config").
+			WithHint("--config-format mistral, with the checkpoint's params.json")
+	case nested && !v.multimodal:
+		return problem.New(problem.Unsupported, path, nil, "%s reads the outer level, which holds no language model", v.arch)
+	}
+	return nil
+}
+
 // checkActivation refuses an activation that the model's class does not know.
 func (s *setup) checkActivation() *problem.Error {
 	act, ok := s.v.model.Config.Text("hidden_act")

@@ -45,7 +45,7 @@ type view struct {
 	layers []*model.Layer // distinct
 	runs   []layerRun     // of all layers, in order
 	draft  []layerRun
-	states []model.State // distinct recurrent states
+	states []model.State // distinct recurrent states, as the config tells them
 }
 
 // A layerRun is n equal layers in a row.
@@ -173,12 +173,27 @@ func (v *view) layout(m *model.Model) {
 	v.draft = add(nil, m.Draft)
 	for _, l := range v.layers {
 		for i := range l.Caches {
-			if c := &l.Caches[i]; c.Kind == model.Recurrent && !slices.Contains(v.states, c.State) {
-				v.states = append(v.states, c.State)
+			if c := &l.Caches[i]; c.Kind == model.Recurrent {
+				if s := asConfigured(m, c.State); !slices.Contains(v.states, s) {
+					v.states = append(v.states, s)
+				}
 			}
 		}
 	}
 }
+
+// asConfigured is a layer's state as the engine takes it from the config before there is a
+// layer. Zamba2 computes the head size, and yet reads the file's where it has one
+// (models/zamba2.py, get_mamba_state_shape_from_config).
+func asConfigured(m *model.Model, s model.State) model.State {
+	if n, ok := m.Config.Int("mamba_headdim"); ok && m.TextType == "zamba2" && n > 0 && n <= maxHeadDim {
+		s.HeadDim = int(n)
+	}
+	return s
+}
+
+// maxHeadDim bounds a head size that no other check has seen.
+const maxHeadDim = 1 << 20
 
 // headSizes counts the different head sizes of attention layers.
 func (v *view) headSizes() int {
