@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"slices"
 	"strings"
+	"unicode"
 
 	"headcount/checkpoint"
 	"headcount/problem"
@@ -155,7 +156,9 @@ func (a *attributes) checkConditions() {
 	for _, check := range a.class.checks {
 		v, ok, err := check.Eval(a)
 		if b, isBool := v.Bool(); err == nil && ok && isBool && b {
-			a.refuse("", checkpoint.Value{}, "%s refuses it: %s", a.kind, check)
+			field := a.firstField(check.String())
+			value, _ := a.Get(field)
+			a.refuse(field, value, "%s takes no file where %s", a.kind, check)
 		}
 	}
 	if a.class.layers {
@@ -196,6 +199,16 @@ func (a *attributes) checkRotaryWidth() {
 			a.refuse("head_dim", v, "rotary embedding needs an even width")
 		}
 	}
+}
+
+// firstField is the first name in a condition that is a field of the class.
+func (a *attributes) firstField(condition string) string {
+	for _, word := range strings.FieldsFunc(condition, func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c) }) {
+		if a.class.isField(word) {
+			return word
+		}
+	}
+	return ""
 }
 
 // checkLayers holds a list of layer types against the number of layers.

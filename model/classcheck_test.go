@@ -40,7 +40,7 @@ func TestRefused(t *testing.T) {
 	for _, tt := range []struct{ config, want string }{
 		{`{"model_type":"llama","hidden_size":4096,"num_attention_heads":32}`, ""},
 		{`{"model_type":"llama","hidden_size":4096,"num_attention_heads":30}`,
-			"llama refuses it: (hidden_size % num_attention_heads) != 0"},
+			"hidden_size = 4096: llama takes no file where (hidden_size % num_attention_heads) != 0"},
 		{`{"model_type":"llama","num_hidden_layers":2.5}`,
 			"num_hidden_layers = 2.5: not of the type that llama declares: int"},
 		{`{"model_type":"llama4","text_config":{"attn_temperature_tuning":4}}`,
@@ -49,6 +49,10 @@ func TestRefused(t *testing.T) {
 			"num_hidden_layers = 3: 1 entries of layer_types"},
 		{`{"model_type":"mistral","hidden_size":4095,"num_attention_heads":7,"head_dim":585}`,
 			"head_dim = 585: rotary embedding needs an even width"},
+		{`{"model_type":"llama","rms_norm_eps":1}`,
+			"rms_norm_eps = 1: not of the type that llama declares: float"},
+		{`{"model_type":"aria","vision_config":{"model_type":"aria_vision_model"}}`,
+			"vision_config.model_type = \"aria_vision_model\": not a model type that Transformers has a class for"},
 		{`{"model_type":"nobody","num_hidden_layers":"many"}`, ""}, // no class, no types
 	} {
 		o, _, err := checkpoint.Parse([]byte(tt.config))
