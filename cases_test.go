@@ -172,6 +172,12 @@ var legality = []publicCase{
 		refused(problem.NotDivisible, "num_attention_heads", 64), // the engine stops here, before the 256 experts
 	}},
 	{"B009", "DeepSeek-V4-Flash over any number", ask("deepseek-v4-flash", tp(1)), []check{legalTP(1, 2, 4, 8, 16, 32, 64)}},
+	{"B009", "over 64, where a shared expert keeps whole blocks of 128 on each rank", ask("deepseek-v4-flash", tp(64)), []check{
+		holds("one block of each projection and a byte of scale for each square of 128", func(r *headcount.Report) bool {
+			w := r.Ranks[0].Weights
+			return w != nil && w.MoEShared == 43*3*(128*4096+4096/128)
+		}),
+	}},
 	{"B011", "40 heads, 8 KV heads, 6 ranks", qwen15_32B.at(tp(6)), []check{
 		refused(problem.NotDivisible, "num_attention_heads", 40), legalTP(1, 2, 4, 8), // 40: 27,392 = 2⁸ · 107
 	}},

@@ -26,6 +26,18 @@ func (c *Config) Quantization() (method string, block *checkpoint.Object) {
 	return "", nil
 }
 
+// quantBlock is the rows of a block of quantised weights that share a scale; 0 for none.
+func (r *reader) quantBlock() int {
+	_, block := r.Quantization()
+	size, _ := block.Get("weight_block_size")
+	if list := size.List(); len(list) > 0 {
+		if n, _ := list[0].Int(); 0 < n && n <= maxSize {
+			return int(n)
+		}
+	}
+	return 0
+}
+
 func quantMethod(block *checkpoint.Object) string {
 	details := dict(block, "quantization")
 	_, legacy := details.Get("modelopt_quant_config")
