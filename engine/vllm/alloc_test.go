@@ -132,7 +132,7 @@ func checkResult(gs []group, row *golden.VLLMRow, blockOuter bool, want *golden.
 		_ = cache
 		return diffResult(&got, want)
 	}
-	bytes := blockBytes(gs, len(row.Specs), blockOuter)
+	bytes := blockBytes(nil, gs, len(row.Specs), blockOuter)
 	p := pool{available: want.Available}
 	err := checkPages(gs, bytes)
 	if err == nil {

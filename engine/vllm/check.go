@@ -107,11 +107,10 @@ func (s *setup) checkClass() *problem.Error {
 
 // checkActivation refuses an activation that the model's class does not know.
 func (s *setup) checkActivation() *problem.Error {
-	act, ok := s.v.model.Config.Text("hidden_act")
-	if !s.v.onlySilu || !ok || act == "silu" {
+	if s.v.activation == "" || s.v.activation == "silu" || !s.v.onlySilu {
 		return nil
 	}
-	return problem.New(problem.Unsupported, s.v.field("hidden_act"), act, "Unsupported activation. Only silu is supported for now.")
+	return problem.New(problem.Unsupported, s.v.field("hidden_act"), s.v.activation, "Unsupported activation. Only silu is supported for now.")
 }
 
 // field is the path of a text config's field in the file.

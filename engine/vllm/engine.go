@@ -75,12 +75,35 @@ type plan struct {
 	blocks int64
 	memory int64
 	quant  string
-	rank1  [1]engine.Rank
-	span1  [1]layout.Span
-	line1  [1]string
-	row1   [2]engine.Run
-	from1  [8]int32
 	alone  []int64
+
+	room room
+}
+
+// A room is where the slices of a plan begin, long enough for a homogeneous model on one
+// pipeline stage.
+type room struct {
+	ranks    [1]engine.Rank
+	spans    [1]layout.Span
+	lines    [1]string
+	rows     [2]engine.Run
+	layers   [1]engine.Run
+	from     [8]int32
+	specs    [2]spec
+	runs     [2]run
+	caches   [2]layerCache
+	groups   [1]engine.Group
+	perBlock [2]int64
+	alone    [1]int64
+	found    [2]backend
+}
+
+// sized is room cut to n elements, or a new slice if there is not that much.
+func sized[T any](room []T, n int) []T {
+	if n <= len(room) {
+		return room[:n:n]
+	}
+	return make([]T, n)
 }
 
 func newPlan(job engine.Job, rules *release) *plan {
@@ -157,13 +180,14 @@ func (p *plan) build() *problem.Error {
 		}
 	}
 	var err *problem.Error
-	if p.caches, err = s.layerCaches(); err != nil {
+	if p.caches, err = s.layerCaches(p.room.caches[:0]); err != nil {
 		return err
 	}
 	p.index()
 	p.result.Resolved.CacheDType = s.cacheDType
 	p.result.Resolved.AttentionBackends = s.backendNames(p.caches, p.from)
-	p.spans = spans(p.span1[:0], len(s.v.model.Layers), s.layout.PP)
+	p.spans = spans(p.room.spans[:0], len(s.v.model.Layers), s.layout.PP)
+	p.all.specs, p.all.runs = p.room.specs[:0], p.room.runs[:0]
 	configured := *s // before any stage's layers settle the block size
 	var before []backend
 	for stage := range p.spans {
@@ -197,7 +221,7 @@ const maxSpecs = 1024
 
 // index notes where each distinct layer's caches begin.
 func (p *plan) index() {
-	p.from = p.from1[:0]
+	p.from = p.room.from[:0]
 	for i := range p.caches {
 		for int(p.caches[i].layer) >= len(p.from) {
 			p.from = append(p.from, int32(i))
@@ -242,7 +266,10 @@ func (p *plan) eachOf(layer int32, n int, visit func(lc *layerCache, n int64)) {
 
 // backendsOn lists the distinct attention backends of a stage's layers, in order.
 func (p *plan) backendsOn(stage int) []backend {
-	var out []backend
+	out := p.room.found[:0:1]
+	if stage > 0 {
+		out = nil
+	}
 	at := 0
 	add := func(layer int32) {
 		for _, lc := range p.caches[p.from[layer]:p.from[layer+1]] {
@@ -280,7 +307,7 @@ func (p *plan) group() *problem.Error {
 	p.groups = gs
 	kv := &p.result.KVCache
 	kv.DType = s.cacheType(s.storedAs())
-	kv.Groups = make([]engine.Group, len(gs))
+	kv.Groups = sized(p.room.groups[:], len(gs))
 	for i := range gs {
 		g := &gs[i]
 		kv.Groups[i] = engine.Group{Kind: g.kind(), Layers: int(g.layers), BlockSize: int(g.spec.BlockSize), PageSize: g.page()}
@@ -298,7 +325,7 @@ func (p *plan) group() *problem.Error {
 	if len(gs) == 0 {
 		return nil
 	}
-	p.perBlock = blockBytes(gs, len(p.spans), outer)
+	p.perBlock = blockBytes(p.room.perBlock[:0], gs, len(p.spans), outer)
 	for i := range p.perBlock {
 		p.result.Ranks[i].BytesPerBlock = &p.perBlock[i]
 	}

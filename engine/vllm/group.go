@@ -11,6 +11,10 @@ import (
 type caches struct {
 	specs []spec // distinct, in order of first appearance
 	runs  []run
+
+	merged spec // of all layers, if one serves them
+	alone  [1]group
+	shares [2]share
 }
 
 // A run is n caches in a row of one spec on one stage.
@@ -109,13 +113,15 @@ func (c *caches) groups(blockOuter, noHybrid bool) ([]group, []padding, *problem
 	if len(c.specs) == 0 {
 		return nil, nil, nil
 	}
-	switch merged, fit := merge(c.specs); {
+	merged, fit := merge(c.specs)
+	switch {
 	case fit == windowsDiffer:
 		return nil, nil, errWindows()
 	case fit == merges:
-		return []group{c.one(&merged, false)}, nil, nil
+		c.merged = merged
+		return c.one(&c.merged, false), nil, nil
 	case uniform(c.specs):
-		return []group{c.one(&c.specs[0], true)}, nil, nil
+		return c.one(&c.specs[0], true), nil, nil
 	case blockOuter && c.pagesDiffer():
 		gs, err := c.packed()
 		return gs, nil, err
@@ -131,13 +137,17 @@ func (c *caches) groups(blockOuter, noHybrid bool) ([]group, []padding, *problem
 }
 
 // one is a single group of all layers.
-func (c *caches) one(s *spec, uniform bool) group {
-	g := group{spec: s, uniform: uniform, shares: make([]share, 0, len(c.runs))}
+func (c *caches) one(s *spec, uniform bool) []group {
+	g := group{spec: s, uniform: uniform, shares: c.shares[:0]}
+	if len(c.runs) > len(c.shares) {
+		g.shares = make([]share, 0, len(c.runs))
+	}
 	for _, r := range c.runs {
 		g.layers += r.n
 		g.shares = append(g.shares, share{&c.specs[r.spec], r.stage, r.n})
 	}
-	return g
+	c.alone[0] = g
+	return c.alone[:]
 }
 
 func (c *caches) pagesDiffer() bool {
@@ -363,7 +373,7 @@ func (c *caches) asFull() []group {
 		return nil
 	}
 	full := c.with(specs)
-	return []group{full.one(&full.specs[0], true)}
+	return full.one(&full.specs[0], true)
 }
 
 // equalPages makes all pages as large as the largest (unify_kv_cache_spec_page_size): by

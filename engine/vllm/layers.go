@@ -21,7 +21,8 @@ type layerCache struct {
 
 // layerCaches picks a backend for each cache of each distinct layer, in the order in which
 // the model builds them. Draft layers only count when there is a draft.
-func (s *setup) layerCaches() ([]layerCache, *problem.Error) {
+// They are put into room if they fit.
+func (s *setup) layerCaches(room []layerCache) ([]layerCache, *problem.Error) {
 	layers := s.v.layers
 	if s.drafts == 0 && len(s.v.draft) > 0 {
 		layers = s.targetLayers()
@@ -30,7 +31,10 @@ func (s *setup) layerCaches() ([]layerCache, *problem.Error) {
 	for _, l := range layers {
 		n += len(l.Caches)
 	}
-	out := make([]layerCache, 0, n)
+	out := room
+	if cap(out) < n {
+		out = make([]layerCache, 0, n)
+	}
 	for i, l := range layers {
 		for k := range l.Caches {
 			c := &l.Caches[k]

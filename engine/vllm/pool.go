@@ -131,8 +131,14 @@ func (g *group) firstOn(stage int32) *spec {
 
 // blockBytes is what one block id takes on each stage: the widest group's layers there
 // (_get_kv_cache_bytes_per_block). A stage without layers has 0.
-func blockBytes(gs []group, stages int, blockOuter bool) []int64 {
-	widest := make([]int64, 2*stages)
+// The stages' numbers are put into room if they fit.
+func blockBytes(room []int64, gs []group, stages int, blockOuter bool) []int64 {
+	widest := room[:0]
+	if cap(widest) < 2*stages {
+		widest = make([]int64, 2*stages)
+	}
+	widest = widest[:2*stages]
+	clear(widest)
 	sum := widest[stages:]
 	align := int64(1)
 	for i := range gs {

@@ -20,22 +20,19 @@ func (p *plan) ranks() {
 	case v.kv > 0:
 		rank.KVReplication = int(max(1, tp/v.kv/dcp))
 	}
-	p.result.Ranks = p.rank1[:]
-	if len(p.spans) > 1 {
-		p.result.Ranks = make([]engine.Rank, len(p.spans))
-	}
-	p.rows = p.row1[:0]
+	p.result.Ranks = sized(p.room.ranks[:], len(p.spans))
+	p.rows = p.room.rows[:0]
 	for i := range p.all.specs {
 		p.rows = append(p.rows, row(&p.all.specs[i]))
 	}
-	at := 0
+	at, layers := 0, sized(p.room.layers[:], len(p.all.runs))
 	for stage := range p.spans {
 		from := at
 		grows := growth{}
 		for at < len(p.all.runs) && int(p.all.runs[at].stage) == stage {
 			at++
 		}
-		rank.Stage, rank.Layers = stage, make([]engine.Run, at-from)
+		rank.Stage, rank.Layers = stage, layers[from:at:at]
 		for i, r := range p.all.runs[from:at] {
 			rank.Layers[i] = p.rows[r.spec]
 			rank.Layers[i].Layers = int(r.n)
@@ -70,7 +67,8 @@ func (g *growth) bytes() int64 { return g.bytes1024 / 1024 }
 func row(s *spec) engine.Run {
 	r := engine.Run{Kind: kindOf(s), KVHeads: int(s.KVHeads), KeyDim: int(s.KeyDim), ValueDim: int(s.ValueDim),
 		DType: s.DType, BlockSize: int(s.BlockSize), PageSize: s.page(), PageUnpadded: s.unpadded()}
-	if w := int(s.Window + s.Chunk); w > 0 {
+	if s.Window+s.Chunk > 0 {
+		w := int(s.Window + s.Chunk)
 		r.Window = &w
 	}
 	if s.Class != mambaState {
@@ -145,7 +143,7 @@ func (p *plan) fillPool() *problem.Error {
 			return err
 		}
 	}
-	p.alone = make([]int64, len(p.perBlock))
+	p.alone = sized(p.room.alone[:], len(p.perBlock))
 	p.blocks = math.MaxInt64
 	for i, bytes := range p.perBlock {
 		p.alone[i] = pool.blocks(bytes)
@@ -164,7 +162,7 @@ func (p *plan) fillPool() *problem.Error {
 }
 
 // log starts the list of lines.
-func (p *plan) log() { p.result.Log = p.line1[:0] }
+func (p *plan) log() { p.result.Log = p.room.lines[:0] }
 
 func (p *plan) logf(format string, args ...any) {
 	p.result.Log = append(p.result.Log, fmt.Sprintf(format, args...))

@@ -32,15 +32,16 @@ type view struct {
 	layerFP8   bool   // its layers turn an auto cache into fp8
 	headScales bool   // scales per KV head
 
-	length  lengthRule
-	softcap bool  // logits of attention are capped
-	alibi   bool  // positions are biases of attention
-	prefix  bool  // images are attended to in both directions
-	item    int64 // tokens of the largest image or video, which a step must hold; 0: not known
-	chunked bool  // attention_chunk_size is set
-	sinks   sinkRule
-	fa4     bool // head sizes differ and the engine wants one FlashAttention for all
-	ssm     string
+	length     lengthRule
+	activation string // of the layers, "" when the config names none
+	softcap    bool   // logits of attention are capped
+	alibi      bool   // positions are biases of attention
+	prefix     bool   // images are attended to in both directions
+	item       int64  // tokens of the largest image or video, which a step must hold; 0: not known
+	chunked    bool   // attention_chunk_size is set
+	sinks      sinkRule
+	fa4        bool // head sizes differ and the engine wants one FlashAttention for all
+	ssm        string
 
 	layers []*model.Layer // distinct
 	runs   []layerRun     // of all layers, in order
@@ -98,6 +99,7 @@ func newView(m *model.Model) *view {
 	v.dtype = configDType(c, top)
 	v.quantisation(m)
 	v.length = newLengthRule(c, v.kind)
+	v.activation, _ = c.Text("hidden_act")
 	if cap, ok := c.Float("attn_logit_softcapping"); ok {
 		v.softcap = cap != 0
 	}
