@@ -127,7 +127,7 @@ func mxfp8() *scheme {
 // experts keep in the model's dtype (compressed_tensors_wNa16.py, compressed_tensors_moe_wna16.py).
 func packedInts(bits, group int64, symmetric bool) *scheme {
 	words := 32 / bits
-	both := []tensor{{outputs: 1, inputs: words, dtype: dtype.Int32, partial: true}, {outputs: 1, inputs: group}}
+	both := []tensor{{outputs: 1, inputs: words, dtype: dtype.Int32, partial: true}, {outputs: 1, inputs: group, whole: group > 0}}
 	if !symmetric {
 		both = append(both, tensor{outputs: words, inputs: group, dtype: dtype.Int32, partial: true, joined: true})
 	}

@@ -123,3 +123,23 @@ func sparse(t *testing.T, block string) *model.Model {
 		"num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 128, "vocab_size": 1024, "num_experts": 4, "num_experts_per_tok": 2,
 		"moe_intermediate_size": 768, "decoder_sparse_step": 1, "mlp_only_layers": [], "quantization_config": {`+block+`}}`)
 }
+
+// TestGroupsOfARank: a rank holds whole groups of inputs, also where there is only one rank.
+func TestGroupsOfARank(t *testing.T) {
+	int4 := group(`"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128`, `null`, "pack-quantized")
+	for _, tt := range []struct {
+		config, block, field string
+		tp                   int
+	}{
+		{narrow, int4, "intermediate_size", 8}, // 512 / 8 = 64
+		{strings.Replace(narrow, "512", "520", 1), int4, "intermediate_size", 1},
+		{strings.Replace(narrow, "512", "520", 1), `"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]`, "intermediate_size", 1},
+	} {
+		tt.config = strings.Replace(tt.config, `"num_attention_heads": 4`, `"head_dim": 128, "num_attention_heads": 8`, 1)
+		m := resolve(t, tt.config+`, "quantization_config": {`+tt.block+`}}`)
+		_, err := weights.Stages(m, weights.Build{Layout: layout.Layout{TP: tt.tp}, Spans: []layout.Span{{End: 2}}, DType: dtype.BFloat16})
+		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Code != problem.NotDivisible || e.Field != tt.field {
+			t.Errorf("TP %d: %v, want a refusal of %s", tt.tp, err, tt.field)
+		}
+	}
+}
