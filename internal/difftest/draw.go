@@ -119,9 +119,7 @@ func answered(engine string) (map[string]bool, error) {
 
 // Draw gives draw n of a seed for a kind of GPU.
 func (g *Generator) Draw(gpu string, seed, n uint64) (*Draw, error) {
-	h := fnv.New64a()
-	fmt.Fprint(h, g.engine, gpu, n)
-	r := seeded(seed, h.Sum64())
+	r := g.source(gpu, seed, n)
 	types := g.types[:g.served]
 	if r.one(20) {
 		types = g.types[g.served:]
@@ -140,6 +138,33 @@ func (g *Generator) Draw(gpu string, seed, n uint64) (*Draw, error) {
 	d.Layout = vllmLayout(r, facts)
 	d.Available = []int64{int64(r.logUniform(1<<24, 1<<32)), int64(r.logUniform(1<<32, 1<<37)), 777_777_777_777}
 	return d, nil
+}
+
+// Corpus gives draw n of a seed with a config as it is and a layout of the golden rows'.
+func (g *Generator) Corpus(gpu string, seed, n uint64) (*Draw, error) {
+	r := g.source(gpu, seed, n)
+	files := g.types[r.IntN(g.served)]
+	b := files[r.IntN(len(files))]
+	var f facts
+	config, err := parsed(b.config, &f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.file, err)
+	}
+	d := &Draw{ID: fmt.Sprintf("%s/%s/%d/%d", g.engine, gpu, seed, n), File: b.file, GPU: gpu, Config: config, HFQuant: b.hfQuant}
+	if g.engine == "sglang" {
+		d.Layout = goldenSGLang(r, gpu)
+		return d, nil
+	}
+	d.Layout = goldenVLLM(r, f)
+	d.Available = []int64{12_345_678_901, 40 << 30, 777_777_777_777}
+	return d, nil
+}
+
+// source is the randomness of one draw.
+func (g *Generator) source(gpu string, seed, n uint64) random {
+	h := fnv.New64a()
+	fmt.Fprint(h, g.engine, gpu, n)
+	return seeded(seed, h.Sum64())
 }
 
 // sortedKeys are a map's keys in order, so that a draw depends on its seed alone.

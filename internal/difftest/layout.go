@@ -22,7 +22,7 @@ func sglangLayout(r random, gpu string, f facts) golden.SGLangLayout {
 	case 1:
 		l.DCP = pick(r, divisors(l.TP)...)
 	case 2:
-		l.PP = pick(r, 2, 2, 3, 4)
+		l.PP = f.pp(r)
 	case 3:
 		l.DP = 2
 	}
@@ -107,7 +107,7 @@ func vllmLayout(r random, f facts) golden.VLLMLayout {
 	l := golden.VLLMLayout{Name: "drawn", TP: f.tp(r), PP: 1, DCP: 1}
 	switch r.IntN(8) {
 	case 0, 1:
-		l.PP = pick(r, 2, 2, 3, 4)
+		l.PP = f.pp(r)
 	case 2:
 		l.DCP = f.dcp(r, l.TP)
 	case 3:
@@ -135,7 +135,7 @@ func vllmLayout(r random, f facts) golden.VLLMLayout {
 	if r.one(8) {
 		l.MaxNumBatched = pick(r, 512, 2048, 4096, 16384)
 	}
-	if f.drafts && r.one(3) || r.one(40) {
+	if l.PP == 1 && (f.drafts && r.one(3) || r.one(40)) { // the oracle builds a draft on every stage
 		l.Spec = &golden.VLLMSpeculative{Method: "mtp", Tokens: pick(r, 1, 2, 3)}
 	}
 	return l
@@ -148,4 +148,90 @@ func (f *facts) shorter(r random) int64 {
 		n = f.length
 	}
 	return int64(n)
+}
+
+// goldenVLLM is one of the layouts of vLLM's golden rows.
+func goldenVLLM(r random, f facts) golden.VLLMLayout {
+	l := golden.VLLMLayout{Name: "golden", TP: 1, PP: 1, DCP: 1}
+	off := false
+	if f.drafts && r.one(3) {
+		l.Spec = &golden.VLLMSpeculative{Method: "mtp", Tokens: 1}
+		if r.one(2) {
+			l.TP, l.Spec.Tokens = 8, 3
+		}
+		return l
+	}
+	switch r.IntN(16) {
+	case 0:
+		l.TP = 2
+	case 1:
+		l.TP = 4
+	case 2:
+		l.TP = 8
+	case 3:
+		l.TP = 16
+	case 4:
+		l.TP, l.KVCacheDType = 8, "fp8"
+	case 5:
+		l.PP = 2
+	case 6:
+		l.TP, l.PP = 4, 2
+	case 7:
+		l.TP, l.DCP = 8, 2
+	case 8:
+		l.TP, l.DCP = 8, 8
+	case 9:
+		l.TP, l.DCP = 16, 2
+	case 10:
+		l.BlockSize = 32
+	case 11:
+		l.BlockSize = 64
+	case 12:
+		l.MaxModelLen = 8192
+	case 13:
+		l.TP, l.EP = 8, true
+	case 14:
+		l.PrefixCaching = &off
+	case 15:
+		l.DisableHybrid = true
+	}
+	return l
+}
+
+// goldenSGLang is one of the layouts of SGLang's golden rows.
+func goldenSGLang(r random, gpu string) golden.SGLangLayout {
+	l := golden.SGLangLayout{TP: pick(r, 1, 2, 4, 8, 16), BeginGiB: readings[gpu][0], EndGiB: readings[gpu][1]}
+	switch r.IntN(16) {
+	case 0:
+		l.TP, l.PP = 2, 2
+	case 1:
+		l.TP, l.PageSize = 4, 64
+	case 2:
+		l.TP, l.DCP = 8, 8
+	case 3:
+		l.TP, l.DCP = 4, 2
+	case 4:
+		l.TP, l.DP, l.DPAttn = 8, 8, true
+	case 5:
+		l.KVCacheDType = "fp8_e5m2"
+	case 6:
+		l.KVCacheDType = "fp8_e4m3"
+	case 7:
+		l.MaxRunningRequests = 64
+	case 8:
+		l.MemFractionStatic, l.ContextLength = 0.9, 2048
+	case 9:
+		l.EndGiB = hundredths(l.EndGiB * 0.4)
+	case 10:
+		l.MaxTotalTokens, l.PageSize = 100000, 16
+	case 11:
+		l.Args.DisableRadixCache, l.MaxRunningRequests = true, 64
+	case 12:
+		l.SpeculativeAlgorithm, l.SpeculativeSteps, l.SpeculativeTopK, l.SpeculativeTokens = "EAGLE", 3, 1, 4
+	case 13:
+		l.Args.DisableOverlap = true
+	case 14:
+		l.Args.SWAFullTokensRatio = 0.25
+	}
+	return l
 }

@@ -9,10 +9,8 @@ import (
 // mutated is a config with some of its sizes drawn anew. One config in five stays as it is,
 // so that only its layout is new.
 func mutated(r random, config []byte) (out json.RawMessage, f facts, err error) {
-	var top map[string]any
-	dec := json.NewDecoder(bytes.NewReader(pythonFloats(config)))
-	dec.UseNumber()
-	if err := dec.Decode(&top); err != nil {
+	top, err := decoded(config)
+	if err != nil {
 		return nil, f, err
 	}
 	if !r.one(5) {
@@ -24,9 +22,27 @@ func mutated(r random, config []byte) (out json.RawMessage, f facts, err error) 
 	return out, f, err
 }
 
+// parsed is a config as it is, with its facts.
+func parsed(config []byte, f *facts) (json.RawMessage, error) {
+	top, err := decoded(config)
+	if err != nil {
+		return nil, err
+	}
+	f.read(top)
+	return json.Marshal(top)
+}
+
+func decoded(config []byte) (top map[string]any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(pythonFloats(config)))
+	dec.UseNumber()
+	err = dec.Decode(&top)
+	return top, err
+}
+
 // facts are what a layout is chosen by, so that most are legal; 0 is not known.
 type facts struct {
-	heads, kvHeads, length int
+	heads, kvHeads, layers int
+	length                 int
 	experts, drafts        bool
 }
 
@@ -37,6 +53,11 @@ func (f *facts) read(o map[string]any) {
 			f.heads = n
 			f.kvHeads, _ = integer(o, "num_key_value_heads")
 			f.length, _ = integer(o, "max_position_embeddings")
+		}
+	}
+	for _, key := range []string{"num_hidden_layers", "n_layer", "n_layers", "num_layers"} {
+		if n, ok := integer(o, key); ok && f.layers == 0 {
+			f.layers = n
 		}
 	}
 	for _, k := range sortedKeys(o) {
@@ -58,6 +79,15 @@ func (f *facts) tp(r random) int {
 	n := pick(r, 1, 1, 2, 4, 8, 8, 16)
 	for f.heads > 0 && f.heads%n != 0 && !r.one(8) {
 		n = pick(r, 1, 2, 3, 4, 5, 6, 7, 8, 16)
+	}
+	return n
+}
+
+// pp draws a number of pipeline stages, at most one a layer.
+func (f *facts) pp(r random) int {
+	n := pick(r, 2, 2, 3, 4)
+	if f.layers > 0 {
+		n = min(n, f.layers)
 	}
 	return n
 }

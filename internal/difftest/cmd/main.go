@@ -26,6 +26,7 @@ func main() {
 	n := flag.Uint64("n", 50, "draws")
 	python := flag.String("python", os.Getenv("HEADCOUNT_PYTHON"), "Python that has the engine")
 	dir := flag.String("shared", "../shared", "corpus and oracles")
+	corpus := flag.Bool("corpus", false, "configs as they are, on the golden rows' layouts")
 	out := flag.String("out", "", "file that rows are appended to")
 	keep := flag.String("keep", "", "file to write the rows of files to that agree, compact")
 	flag.Parse()
@@ -37,7 +38,7 @@ func main() {
 	case flag.NArg() > 0:
 		err = replay(card, flag.Args())
 	default:
-		err = draw(card, *python, *dir, *engine, *gpu, *seed, *first, *n, *out)
+		err = draw(card, *python, *dir, *engine, *gpu, *seed, *first, *n, *corpus, *out)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "difftest:", err)
@@ -47,7 +48,7 @@ func main() {
 }
 
 // draw asks the engine one draw after the other.
-func draw(card *scorecard.Card, python, dir, engine, gpu string, seed, first, n uint64, out string) error {
+func draw(card *scorecard.Card, python, dir, engine, gpu string, seed, first, n uint64, corpus bool, out string) error {
 	generator, err := difftest.NewGenerator(engine, dir)
 	if err != nil {
 		return err
@@ -67,7 +68,11 @@ func draw(card *scorecard.Card, python, dir, engine, gpu string, seed, first, n 
 	}
 	defer oracle.Stop()
 	for i := first; i < first+n; i++ {
-		d, err := generator.Draw(gpu, seed, i)
+		next := generator.Draw
+		if corpus {
+			next = generator.Corpus
+		}
+		d, err := next(gpu, seed, i)
 		if err != nil {
 			return err
 		}
