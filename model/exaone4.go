@@ -16,7 +16,9 @@ var exaone4 = family{
 			norms:   []string{"post_attention_layernorm", "post_feedforward_layernorm"},
 			qkNorm:  normPerHead,
 			windows: r.windows(r.layers()),
-			nextN:   r.nextN(),
+		}
+		if r.ModelType() != "exaone4" {
+			d.nextN = r.opt("num_nextn_predict_layers", 1)
 		}
 		if d.nextN > 0 && len(d.windows) > 0 {
 			d.nextJoin, d.nextWindow = shardedJoin(r.size("hidden_size")), d.windows[0] // counted as layer 0

@@ -63,6 +63,7 @@ var glm4 = family{
 			gated:   true,
 			qkvBias: r.flag("attention_bias", false),
 			norms:   []string{"input_layernorm", "post_attention_layernorm", "post_self_attn_layernorm", "post_mlp_layernorm"},
+			nextN:   r.nextN(),
 			names:   gateUp,
 		})
 	},

@@ -224,8 +224,30 @@ func (s *setup) resolveDraft() *problem.Error {
 			WithHint("the checkpoint has no draft layers that the engine can load")
 	case spec.Method == "mtp" && s.drafts == 0:
 		s.drafts = int64(max(len(s.v.model.Draft), 1))
+	case spec.Method == "mtp":
+		if n, ok := s.v.predicts(); ok && s.drafts > n && (n <= 0 || s.drafts%n != 0) {
+			return problem.New(problem.BadValue, "speculative.num_speculative_tokens", spec.Tokens, "must be divisible by n_predict=%d", n).
+				WithHint("a multiple of the checkpoint's draft layers")
+		}
 	}
 	return nil
+}
+
+// predicts is how many draft layers the engine reads of the checkpoint, where it does. It
+// looks for GLM-OCR's at the outer level, where there are none.
+func (v *view) predicts() (n int64, ok bool) {
+	switch v.arch {
+	case "GlmOcrForConditionalGeneration":
+		return 0, false
+	case "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM", "MiMoV2FlashForCausalLM":
+		return 1, true
+	}
+	for _, key := range []string{"num_nextn_predict_layers", "mtp_num_hidden_layers"} {
+		if n, ok := v.model.Config.Int(key); ok {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // resolveBatch sets the size of a scheduler step
