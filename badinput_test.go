@@ -314,8 +314,8 @@ func TestWrongLayers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := wrong(t, headcount.Request{Config: tt.config})
-			if e.Field != tt.field {
-				t.Errorf("%s of %q: %v; want it of %s", e.Code, e.Field, e, tt.field)
+			if e.Field != tt.field || e.Value == nil {
+				t.Errorf("%s of %q = %v: %v; want it of %s and its value", e.Code, e.Field, e.Value, e, tt.field)
 			}
 		})
 	}

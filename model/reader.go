@@ -33,6 +33,8 @@ func (r *reader) fail(code problem.Code, key string, format string, args ...any)
 	var value any
 	if v, _, ok := r.text.get(key); ok {
 		value = v.Any()
+	} else if v, ok := r.Raw().Get(key); ok { // a key that the class replaces by others
+		value = v.Any()
 	}
 	if r.path != "" && key != "" {
 		key = r.path + "." + key
