@@ -59,7 +59,6 @@ func TestPublicCases(t *testing.T) {
 
 // elsewhere are reports that no plan answers, or not yet, with the reason.
 var elsewhere = map[string]string{
-	"B036": "SGLang's refusals while it builds a model (512 / 8 = 64 in blocks of 128) are not planned; its rows hold the cache of a model that loads",
 	"B103": "DeepSeek-V4.1-Flash: vLLM 0.33 does not load its class, and the config names no family of ours",
 	"B110": "GLM-5.3-Flash: no engine release that is planned knows its class",
 	"B122": "GLM-5.3-Flash, and a proposal for another reservation than the engine's",
@@ -205,7 +204,10 @@ var legality = []publicCase{
 	{"B032", "experts of 320 in blocks of 128, 80 on a rank of 4", fp8MoE(320).at(tp(4)), []check{
 		refused(problem.NotDivisible, "moe_intermediate_size", 320), legalTP(1, 2), // the report says none: the engine refines blocks to 64 and 32, not to 16
 	}},
-	{"B034", "192 on a rank of 8: to 64", ask("MiniMaxAI/MiniMax-M2.7", tp(8)), []check{answered}},           // the report says illegal
+	{"B034", "192 on a rank of 8: to 64", ask("MiniMaxAI/MiniMax-M2.7", tp(8)), []check{answered}}, // the report says illegal
+	{"B036", "a shared expert of 512 in blocks of 128, 64 on a rank of 8", ask("Qwen/Qwen3-Next-80B-A3B-Instruct-FP8", tp(8)), []check{
+		refused(problem.NotDivisible, "moe_intermediate_size", 512), legalTP(1, 2, 4), // of vLLM; what SGLang refuses while it builds a model is not planned
+	}},
 	{"B038", "AWQ experts of 768 in groups of 128, 192 on a rank of 4", awqMoE.at(tp(4)), []check{answered}}, // the engine takes them, unlike the report's
 	{"B038", "96 on a rank of 8", awqMoE.at(tp(8)), []check{answered}},
 	{"B093", "7 heads, 2 KV heads", decoder{layers: 28, hidden: 896, heads: 7, kv: 2, ff: 4864, more: `, "head_dim": 128`}.at(tp(1)), []check{unusable(problem.NotDivisible, "num_attention_heads")}},
