@@ -73,7 +73,7 @@ func (p *Planner) plan(ctx context.Context, req *Request, r *Report) error {
 	if err := req.check(); err != nil {
 		return err
 	}
-	about, err := p.subject(ctx, req)
+	about, err := p.subject(ctx, req, eng)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ type subject struct {
 }
 
 // subject resolves what the request asks about. Catalogue models are resolved once.
-func (p *Planner) subject(ctx context.Context, req *Request) (*subject, error) {
+func (p *Planner) subject(ctx context.Context, req *Request, eng engine.Engine) (*subject, error) {
 	asIs := len(req.HFOverrides) == 0 && len(req.HFQuantConfig) == 0 && len(req.Params) == 0 && len(req.Config) == 0 && req.AssumeArchitecture == ""
 	if asIs {
 		if known, ok := p.known.Load(req.Model); ok {
@@ -149,7 +149,7 @@ func (p *Planner) subject(ctx context.Context, req *Request) (*subject, error) {
 	}
 	m, err := model.ResolveAs(src, req.AssumeArchitecture)
 	if err != nil {
-		return nil, err
+		return nil, unserved(eng, src, req.AssumeArchitecture, err)
 	}
 	s := &subject{model: m, duplicates: src.Duplicates}
 	if weights.Unknown(m) != "" {
@@ -163,6 +163,19 @@ func (p *Planner) subject(ctx context.Context, req *Request) (*subject, error) {
 		p.known.Store(req.Model, s)
 	}
 	return s, nil
+}
+
+// unserved is the engine's own refusal of an architecture that no family here resolves
+// either, and otherwise err.
+func unserved(eng engine.Engine, src *checkpoint.Source, assumed string, err error) error {
+	if e, ok := eng.(interface {
+		Unserved(*model.Config) *problem.Error
+	}); ok && assumed == "" {
+		if refusal := e.Unserved(model.NewConfig(src)); refusal != nil {
+			return refusal
+		}
+	}
+	return err
 }
 
 // declaredDType is the dtype that the checkpoint is stored in, bfloat16 where it says

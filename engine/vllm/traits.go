@@ -117,6 +117,19 @@ var ownArchitectures = map[string]string{
 	"minimax_m3_vl": "MiniMaxM3SparseForCausalLM",
 }
 
+// Unserved is why the engine serves no checkpoint of a config that headcount itself cannot
+// resolve either, nil when its registry takes it.
+func (Engine) Unserved(c *model.Config) *problem.Error {
+	m := &model.Model{Config: c, ModelType: c.Top().ModelType(), TextType: c.ModelType()}
+	if list, _ := c.Top().List("architectures"); len(list) > 0 {
+		m.Architecture, _ = list[0].Text()
+	}
+	if refusal := traitsOf(m).refusal; refusal != nil {
+		return refusal.By("vllm")
+	}
+	return nil
+}
+
 // architectures lists what the config names, first the one that it was resolved as. A
 // config that names none is the base model of its model_type (get_config).
 func architectures(m *model.Model) []string {
