@@ -22,6 +22,7 @@ var afmoe = family{
 			experts: e,
 			sparse:  sparseFrom(r.opt("num_dense_layers", 0), 1),
 			untied:  true,
+			rotary:  rotary{only: "sliding_attention"},
 			extra: func(int) []Param {
 				return []Param{linear("self_attn.gate_proj", Attention, queryHeads(h.query, h.key), whole(hidden))}
 			},

@@ -24,9 +24,10 @@ type Rope struct {
 // A rotary is what families say of rotary positions where it is not what the config's
 // rope_parameters say. The zero rotary says nothing.
 type rotary struct {
-	none   bool // no layer turns its heads
-	dim    int  // elements of a head that turn; 0: the head dim times partial_rotary_factor
-	length int  // positions; 0: max_position_embeddings
+	none   bool   // no layer turns its heads
+	only   string // the one layer type whose layers do; "" for all
+	dim    int    // elements of a head that turn; 0: the head dim times partial_rotary_factor
+	length int    // positions; 0: max_position_embeddings
 	dtype  dtype.Type
 	widths map[string]int // head dim by layer type, where it is not the decoder's
 }
@@ -57,7 +58,8 @@ func (r *reader) ropes(at rotary, width int) []Rope {
 		out = append(out, rope)
 	}
 	if len(out) == 0 {
-		return []Rope{r.rope(params, at, width)}
+		out = []Rope{r.rope(params, at, width)}
+		out[0].LayerType = at.only
 	}
 	return out
 }
@@ -124,14 +126,14 @@ func sameTable(a, b Rope) bool {
 }
 
 // Serves reports whether any of the layers uses the rope.
-func (rope Rope) Serves(layers []*Layer) bool {
-	return rope.LayerType == "" || slices.ContainsFunc(layers, rope.serves)
-}
+func (rope Rope) Serves(layers []*Layer) bool { return slices.ContainsFunc(layers, rope.serves) }
 
 func (rope Rope) serves(l *Layer) bool {
 	compressed := slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Ratio > 1 })
 	windowed := slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Window > 0 })
 	switch rope.LayerType {
+	case "":
+		return slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Kind != Recurrent && c.Kind != None })
 	case "compressed":
 		return compressed
 	case "uncompressed":

@@ -36,7 +36,7 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 			}
 		}
 		for _, rope := range m.Ropes {
-			if rope.Serves(layers) {
+			if b.ByPlan || rope.Serves(layers) { // Transformers' modules keep one for the model
 				bytes[i] += b.table(rope)
 			}
 		}
