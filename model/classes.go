@@ -127,7 +127,7 @@ func newClass(o *checkpoint.Object) (*class, error) {
 	for _, field := range c.defaults.Keys() {
 		if own, ok := c.alias[field]; ok {
 			put(&c.fieldFor, own, field)
-		} else if _, ok := c.fieldFor[field]; ok {
+		} else {
 			delete(c.fieldFor, field)
 		}
 	}

@@ -79,7 +79,6 @@ type modality struct {
 	vision       bool // has a vision_config
 	visionHidden int64
 	visionLayers int64
-	videoAudio   bool
 }
 
 // layerKind says which pool a layer of a hybrid sliding-window model is in.
