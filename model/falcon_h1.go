@@ -28,9 +28,10 @@ var falconH1 = family{
 			gated: true, heads: h, norms: []string{"input_layernorm", "pre_ff_layernorm"}, names: jambaNames,
 			form: func(int) *form { return layer },
 		})
-		multipliers := 2*m.Inner + 2*m.Groups*m.StateSize + m.Heads // one for each output of in_proj
 		for _, l := range distinct(model.Layers) {
-			l.Buffers = []Param{{Name: "mamba.mup_vector", Part: Attention, Rows: sharded(multipliers, "mamba_d_ssm")}}
+			for _, rows := range m.outputs() { // a multiplier for each
+				l.Buffers = append(l.Buffers, Param{Name: "mamba.mup_vector", Part: Attention, Rows: rows})
+			}
 		}
 		return model
 	},

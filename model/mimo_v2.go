@@ -37,7 +37,7 @@ var mimoV2 = family{
 		return embedAtBothEnds(r.decoder(decoder{
 			gated: true, heads: full, untied: true, experts: e, sparse: r.mimoSparse(layers),
 			nextN: 1, nextForm: sliding, nextDense: true,
-			rotary: rotary{widths: map[string]int{"sliding_attention": window.key}},
+			rotary: rotary{outer: true, widths: map[string]int{"sliding_attention": window.key}},
 			form: func(layer int) *form {
 				if layer < len(isSliding) && isSliding[layer] {
 					return sliding

@@ -85,7 +85,7 @@ func (m mamba2) params(prefix string, hidden int) []Param {
 		{Name: name("D"), Part: Attention, Rows: heads},
 		{Name: name("dt_bias"), Part: Attention, Rows: heads},
 	}
-	for _, rows := range []Axis{inner, inner, groups, groups, heads} { // gate, x, B, C, time step
+	for _, rows := range m.outputs() {
 		params = append(params, linear(name("in_proj"), Attention, rows, whole(hidden)))
 		if m.projBias {
 			params = append(params, bias(name("in_proj"), Attention, rows))
@@ -99,6 +99,12 @@ func (m mamba2) params(prefix string, hidden int) []Param {
 		params = append(params, Param{Name: name("norm.weight"), Part: Norm, Rows: inner})
 	}
 	return params
+}
+
+// outputs are the rows of in_proj: gate, x, B, C and time step.
+func (m mamba2) outputs() []Axis {
+	inner, groups := sharded(m.Inner, m.fields.inner), m.groups()
+	return []Axis{inner, inner, groups, groups, sharded(m.Heads, m.fields.heads)}
 }
 
 // groups is the axis of B or C: a single group is on every rank, several are divided.

@@ -60,7 +60,7 @@ func (t *tally) layerBuffers(l *model.Layer) (n int64) {
 	for i := range l.Buffers {
 		n += t.bytes(&l.Buffers[i])
 	}
-	if t.build.Layout.EP {
+	if t.build.Layout.EP && t.build.Layout.TP > 1 {
 		for i := range l.Params {
 			if p := &l.Params[i]; p.Experts > 0 {
 				return n + expertMap*int64(p.Experts)
@@ -114,7 +114,7 @@ func (b *Build) table(rope model.Rope) int64 {
 	if rope.DType != 0 {
 		size = rope.DType.Bytes()
 	}
-	return positions(rope) * int64(rope.Dim) * size
+	return positions(rope) * int64((rope.Dim+1)/2*2) * size
 }
 
 // positions are the rows of a rotary table.
