@@ -164,7 +164,7 @@ func checkResult(gs []group, row *golden.VLLMRow, blockOuter bool, want *golden.
 	got.Tokens, got.MaxConcurrency = have.tokens, have.concurrency
 	got.KVTPReplicas = int(replicas(gs, int64(row.Layout.TP), d.dcp))
 	got.BlockSize, got.SchedulerBlockSize, got.HashBlockSize = blockSizes(gs, r.BlockSizeWorker, &d, r.PrefixCaching)
-	got.Log = []string{string(appendCapacityLine(nil, "GPU", have, d.maxLen))}
+	got.Log = latest().lines(nil, device{}, have, d.maxLen)
 	return diffResult(&got, want)
 }
 

@@ -51,6 +51,9 @@ func (s *setup) perLayerFlash() bool { return s.gpu.major == 9 && modeOf(s.cache
 // preferredBlock is the default if every backend takes it, else the smallest common size.
 func (s *setup) preferredBlock(found []backend, w *want) (int64, *problem.Error) {
 	def := s.rules.block(s.gpu)
+	if !s.rules.backendBlocks {
+		return s.rules.platformBlock(s.gpu, s.v.mla, s.v.sparse), nil
+	}
 	sizes := func(b backend) blocks { return s.gpu.kernelBlocks(b, w, w.modelHead, 0) }
 	if len(found) == 1 {
 		switch b := found[0]; {

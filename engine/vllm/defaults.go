@@ -41,7 +41,6 @@ type setup struct {
 	block       int64 // tokens; final after blockSize
 	stateBlock  int64 // mamba_block_size, tokens
 	statePadded int64 // mamba_page_size_padded, bytes; 0: none
-	backends    []backend
 }
 
 // resolve applies flags and defaults in the engine's order, and its checks as it goes.
@@ -209,30 +208,6 @@ func (s *setup) resolveCacheDType() *problem.Error {
 	return nil
 }
 
-// resolveDraft takes the speculative configuration (config/speculative.py).
-func (s *setup) resolveDraft() *problem.Error {
-	spec := s.opt.Speculative
-	if spec == nil || spec.Method == "" {
-		return nil
-	}
-	s.drafts = int64(spec.Tokens)
-	switch {
-	case s.drafts < 0 || s.drafts > 1<<16:
-		return problem.New(problem.BadValue, "speculative.num_speculative_tokens", spec.Tokens, "not a number of draft tokens")
-	case spec.Method == "mtp" && !s.v.mtp:
-		return problem.New(problem.Unsupported, "speculative.method", "mtp", "Unsupported speculative method: 'mtp'").
-			WithHint("the checkpoint has no draft layers that the engine can load")
-	case spec.Method == "mtp" && s.drafts == 0:
-		s.drafts = int64(max(len(s.v.model.Draft), 1))
-	case spec.Method == "mtp":
-		if n, ok := s.v.predicts(); ok && s.drafts > n && (n <= 0 || s.drafts%n != 0) {
-			return problem.New(problem.BadValue, "speculative.num_speculative_tokens", spec.Tokens, "must be divisible by n_predict=%d", n).
-				WithHint("a multiple of the checkpoint's draft layers")
-		}
-	}
-	return nil
-}
-
 // predicts is how many draft layers the engine reads of the checkpoint, where it does. It
 // looks for GLM-OCR's at the outer level, where there are none.
 func (v *view) predicts() (n int64, ok bool) {
@@ -337,12 +312,15 @@ func (s *setup) resolveHooks() *problem.Error {
 // (VllmConfig.max_concurrent_batches), and whether the hybrid cache manager runs.
 func (s *setup) resolveConcurrency() *problem.Error {
 	pp := int64(s.layout.PP)
-	s.async = !s.v.pooling
+	s.async = s.rules.async && !s.v.pooling
 	if b := s.opt.AsyncScheduling; b != nil {
 		s.async = *b
 	}
 	batches := pp
-	if s.async {
+	switch {
+	case !s.rules.inFlight:
+		batches = 1
+	case s.async:
 		batches = pp + 1
 	}
 	var ok bool

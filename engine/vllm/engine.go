@@ -37,7 +37,7 @@ func (e Engine) Version() string {
 // Plan says what vLLM allocates for the cache of a model on a layout, and what it logs.
 func (e Engine) Plan(job engine.Job) (*engine.Result, error) {
 	if e.rules == nil {
-		e.rules = &releases[len(releases)-1]
+		e.rules = latest()
 	}
 	p := newPlan(job, e.rules)
 	if err := p.run(); err != nil {
@@ -133,6 +133,9 @@ func (p *plan) run() *problem.Error {
 		return err
 	}
 	if err := p.build(); err != nil {
+		return err
+	}
+	if err := p.checkOverride(); err != nil {
 		return err
 	}
 	if err := p.weigh(); err != nil {

@@ -277,20 +277,6 @@ func (d *demand) capacity(gs []group, blocks int64) capacity {
 	return capacity{c, int64(min(c*float64(d.maxLen), 1<<62))}
 }
 
-// appendCapacityLine appends the line the engine logs:
-//
-//	GPU KV cache size: 1,048,576 tokens, Maximum concurrency for 8,192 tokens per request: 128.00x
-func appendCapacityLine(b []byte, device string, c capacity, maxLen int64) []byte {
-	b = append(b, device...)
-	b = append(b, " KV cache size: "...)
-	b = appendThousands(b, c.tokens)
-	b = append(b, " tokens, Maximum concurrency for "...)
-	b = appendThousands(b, maxLen)
-	b = append(b, " tokens per request: "...)
-	b = strconv.AppendFloat(b, c.concurrency, 'f', 2, 64)
-	return append(b, 'x')
-}
-
 // appendThousands appends n ≥ 0 with commas.
 func appendThousands(b []byte, n int64) []byte {
 	var digits [20]byte

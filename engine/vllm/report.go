@@ -153,11 +153,10 @@ func (p *plan) fillPool() *problem.Error {
 	if err := d.admit(p.groups, p.perBlock, pool); err != nil {
 		return err
 	}
-	p.capacity = d.capacity(p.groups, p.blocks)
+	p.capacity = s.rules.capacity(d, p.groups, p.blocks)
 	kv.NumBlocks, kv.Tokens, kv.MaxConcurrency = &p.blocks, &p.capacity.tokens, &p.capacity.concurrency
 	p.concurrency()
-	var line [192]byte
-	p.result.Log = append(p.result.Log, string(appendCapacityLine(line[:0], s.gpu.label(), p.capacity, d.maxLen)))
+	p.result.Log = s.rules.lines(p.result.Log, s.gpu, p.capacity, d.maxLen)
 	return p.checkBlock()
 }
 
@@ -177,7 +176,7 @@ func (p *plan) fitLength(pool pool) *problem.Error {
 			"Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single token.").
 			WithHint("Try increasing `gpu_memory_utilization`.")
 	}
-	memory := gib(float64(usable)) + " GiB " + s.gpu.label()
+	memory := gib(float64(usable)) + " GiB " + s.rules.label(s.gpu)
 	if n >= d.maxLen {
 		p.logf("Auto-fit max_model_len: full model context length %d fits in available KV cache memory (%s)", d.maxLen, memory)
 	} else {
@@ -223,7 +222,7 @@ func (p *plan) concurrency() {
 		}
 		d := p.demand
 		d.maxLen = tokens
-		kv.Concurrency = append(kv.Concurrency, engine.Concurrency{Tokens: tokens, Requests: d.capacity(p.groups, p.blocks).concurrency})
+		kv.Concurrency = append(kv.Concurrency, engine.Concurrency{Tokens: tokens, Requests: p.setup.rules.capacity(&d, p.groups, p.blocks).concurrency})
 	}
 }
 

@@ -1,6 +1,7 @@
 package vllm
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,25 +13,70 @@ import (
 // that made the golden rows.
 const Version = "0.33.0"
 
-// A release is a rule set: what differs between versions of the engine, from the version
-// named on. Everything else in this package is 0.33.0's.
+// A release is what differs between versions of the engine, from one version on.
+// Everything else in this package is [Version]'s.
 type release struct {
-	since    version
-	fraction float64 // default of --gpu-memory-utilization
+	since version
+
+	fraction float64 // default of --gpu-memory-utilization (config/cache.py)
+
+	// Default size of a step (engine/arg_utils.py, get_batch_defaults).
+	large160 bool // devices of 160 GiB take a step of 16,384 tokens
+	smallA100,
+	smallSpark bool // an A100, a device of capability 12.1 takes the small step
+
+	async    bool // schedules the next step while one runs, unless told otherwise
+	inFlight bool // windows hold what all steps in flight schedule, not one step's tokens
+
+	// Whether attention backends choose the block size. Before that the platform did: 16
+	// tokens, and on latents of capability 9 and 10, and on sparse ones, these
+	// (platforms/cuda.py); 0: 16 as well.
+	backendBlocks             bool
+	hopper, blackwell, sparse int64
+
+	// How a pool is logged (v1/core/kv_cache_utils.py).
+	twoLines  bool // tokens and concurrency in a line each
+	byBlocks  bool // tokens are blocks / groups × the smallest block, not concurrency × length
+	perToken  bool // concurrency is tokens / length
+	alwaysGPU bool // the line says GPU on any device
 }
 
-// A version is a release's major and minor number: 0.33 is {0, 33}.
-type version struct{ major, minor int }
-
-func (v version) before(o version) bool {
-	return v.major < o.major || v.major == o.major && v.minor < o.minor
+// changes are what releases did to the rules, each by the first version that has it; read
+// from the sources of the versions on either side. Of 0.9.0 and 0.15 none are published:
+// they are taken as 0.9.1 and 0.14.
+var changes = []struct {
+	since version
+	apply func(*release)
+}{
+	{version{0, 8, 0}, func(r *release) {
+		*r = release{fraction: 0.9, hopper: 64, twoLines: true, byBlocks: true, perToken: true, alwaysGPU: true}
+	}},
+	{version{0, 9, 0}, func(r *release) { r.smallA100, r.perToken = true, false }},
+	{version{0, 10, 1}, func(r *release) { r.blackwell = 128 }}, // CUTLASS_MLA
+	{version{0, 11, 0}, func(r *release) { r.sparse = 64 }},
+	{version{0, 14, 0}, func(r *release) { r.async = true }},
+	{version{0, 16, 0}, func(r *release) { r.blackwell = 64 }}, // FLASHINFER_MLA
+	{version{0, 18, 0}, func(r *release) { r.backendBlocks = true }},
+	{version{0, 20, 0}, func(r *release) { r.fraction = 0.92 }},
+	{version{0, 20, 1}, func(r *release) { r.byBlocks = false }},
+	{version{0, 26, 0}, func(r *release) { r.inFlight = true }},
+	{version{0, 28, 0}, func(r *release) { r.large160, r.twoLines = true, false }},
+	{version{0, 30, 0}, func(r *release) { r.alwaysGPU = false }},
+	{version{0, 33, 0}, func(r *release) { r.smallSpark = true }},
 }
 
-// releases are in order; the last one that does not come after a version holds for it.
-var releases = []release{
-	{since: version{0, 8}, fraction: 0.9},
-	{since: version{0, 33}, fraction: 0.92},
-}
+// releases are the rules after each change; the last one that is not after a version holds
+// for it.
+var releases = func() []release {
+	out := make([]release, len(changes))
+	var r release
+	for i, c := range changes {
+		c.apply(&r)
+		r.since = c.since
+		out[i] = r
+	}
+	return out
+}()
 
 // block is the default block size before any backend is asked, tokens.
 func (r *release) block(d device) int64 {
@@ -40,33 +86,132 @@ func (r *release) block(d device) int64 {
 	return 16
 }
 
-// batch is the default size of a scheduler step on a device.
-func (r *release) batch(d device, ranks int) batch { return d.batch(ranks) }
+// platformBlock is the block size that the platform sets for a model of latents or of none.
+func (r *release) platformBlock(d device, latents, sparse bool) int64 {
+	n := int64(0)
+	switch {
+	case d.cpu || !latents:
+	case sparse:
+		n = r.sparse
+	case d.major == 9:
+		n = r.hopper
+	case d.major == 10:
+		n = r.blackwell
+	}
+	if n == 0 {
+		n = r.block(d)
+	}
+	return n
+}
+
+// A batch is the default size of one scheduler step.
+type batch struct{ tokens, seqs int }
+
+// batch is the default for an API server by the device's memory and name.
+func (r *release) batch(d device, ranks int) batch {
+	const gib = 1 << 30
+	small := r.smallA100 && strings.Contains(strings.ToLower(d.name), "a100") || r.smallSpark && d.major == 12 && d.minor == 1
+	switch {
+	case d.cpu:
+		return batch{2048 * ranks, 128 * ranks}
+	case r.large160 && d.memory >= 160*gib:
+		return batch{16384, 1024}
+	case d.memory >= 70*gib && !small:
+		return batch{8192, 1024}
+	}
+	return batch{2048, 256}
+}
+
+// capacity is what the release says that a pool holds.
+func (r *release) capacity(d *demand, gs []group, blocks int64) capacity {
+	c := d.capacity(gs, blocks)
+	if !r.byBlocks || len(gs) == 0 {
+		return c
+	}
+	least := gs[0].spec.BlockSize
+	for i := range gs {
+		least = min(least, gs[i].spec.BlockSize)
+	}
+	tokens, ok := mul(blocks/int64(len(gs)), least)
+	if tokens, ok = mul(tokens, d.dcp); ok {
+		c.tokens = tokens
+	}
+	if r.perToken {
+		c.concurrency = float64(c.tokens) / float64(d.maxLen)
+	}
+	return c
+}
+
+// lines are what the release logs of a pool:
+//
+//	GPU KV cache size: 1,048,576 tokens, Maximum concurrency for 8,192 tokens per request: 128.00x
+func (r *release) lines(to []string, d device, c capacity, maxLen int64) []string {
+	var room [192]byte
+	b := append(room[:0], r.label(d)...)
+	b = append(b, " KV cache size: "...)
+	b = appendThousands(b, c.tokens)
+	b = append(b, " tokens"...)
+	if r.twoLines {
+		to = append(to, string(b))
+		b = b[:0]
+	} else {
+		b = append(b, ", "...)
+	}
+	b = append(b, "Maximum concurrency for "...)
+	b = appendThousands(b, maxLen)
+	b = append(b, " tokens per request: "...)
+	b = strconv.AppendFloat(b, c.concurrency, 'f', 2, 64)
+	return append(to, string(append(b, 'x')))
+}
+
+// label is the first word of the pool's line.
+func (r *release) label(d device) string {
+	if d.cpu && !r.alwaysGPU {
+		return "CPU"
+	}
+	return "GPU"
+}
+
+// A version is a release's major, minor and patch number.
+type version [3]int
+
+func (v version) before(o version) bool { return slices.Compare(v[:], o[:]) < 0 }
+
+// parseVersion reads "0.33.0" or "0.33", with or without a "v" and what builds append.
+func parseVersion(s string) (v version, ok bool) {
+	s, _, _ = strings.Cut(strings.TrimPrefix(s, "v"), "+")
+	parts := strings.Split(s, ".")
+	if len(parts) < 2 {
+		return v, false
+	}
+	for i, part := range parts[:min(len(parts), len(v))] {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 {
+			return v, false
+		}
+		v[i] = n
+	}
+	return v, true
+}
 
 // New returns the engine of a version, "0.33.0" or "0.33", "" for the default.
 func New(asked string) (engine.Engine, error) {
 	if asked == "" || asked == Version {
 		return Engine{}, nil
 	}
-	parts := strings.Split(strings.TrimPrefix(asked, "v"), ".")
-	if len(parts) < 2 {
-		return nil, badVersion(asked)
+	v, ok := parseVersion(asked)
+	newest, _ := parseVersion(Version)
+	if !ok || v.before(releases[0].since) || slices.Compare(v[:2], newest[:2]) > 0 {
+		return nil, problem.New(problem.BadValue, "engine", "vllm@"+asked, "not a version whose rules are known").WithHint("0.8 to %s", Version)
 	}
-	major, err1 := strconv.Atoi(parts[0])
-	minor, err2 := strconv.Atoi(parts[1])
-	v := version{major, minor}
-	if err1 != nil || err2 != nil || v.before(releases[0].since) || releases[len(releases)-1].since.before(v) {
-		return nil, badVersion(asked)
-	}
-	return Engine{version: strings.TrimPrefix(asked, "v"), rules: ruleset(v)}, nil
+	return Engine{version: strings.TrimPrefix(asked, "v"), rules: releaseOf(v)}, nil
 }
 
-func badVersion(asked string) error {
-	return problem.New(problem.BadValue, "engine", "vllm@"+asked, "not a version whose rules are known").WithHint("0.8 to %s", Version)
-}
+// latest is [Version]'s.
+func latest() *release { return &releases[len(releases)-1] }
 
-// ruleset is the release that holds for v.
-func ruleset(v version) *release {
+// releaseOf is the release that holds for v.
+func releaseOf(v version) *release {
 	for i := len(releases) - 1; i > 0; i-- {
 		if !v.before(releases[i].since) {
 			return &releases[i]

@@ -152,27 +152,29 @@ func compressed(c *model.Config) bool {
 	return false
 }
 
+// runsOf are the runs of layers; those not seen before join the distinct ones.
+func (v *view) runsOf(layers []*model.Layer) (runs []layerRun) {
+	var last *model.Layer
+	for _, l := range layers {
+		if l == last {
+			runs[len(runs)-1].n++
+			continue
+		}
+		last = l
+		i := slices.Index(v.layers, l)
+		if i < 0 {
+			i = len(v.layers)
+			v.layers = append(v.layers, l)
+		}
+		runs = append(runs, layerRun{int32(i), 1})
+	}
+	return runs
+}
+
 // layout finds the distinct layers and their runs.
 func (v *view) layout(m *model.Model) {
-	add := func(runs []layerRun, layers []*model.Layer) []layerRun {
-		var last *model.Layer
-		for _, l := range layers {
-			if l == last {
-				runs[len(runs)-1].n++
-				continue
-			}
-			last = l
-			i := slices.Index(v.layers, l)
-			if i < 0 {
-				i = len(v.layers)
-				v.layers = append(v.layers, l)
-			}
-			runs = append(runs, layerRun{int32(i), 1})
-		}
-		return runs
-	}
-	v.runs = add(nil, m.Layers)
-	v.draft = add(nil, m.Draft)
+	v.runs = v.runsOf(m.Layers)
+	v.draft = v.runsOf(m.Draft)
 	for _, l := range v.layers {
 		for i := range l.Caches {
 			if c := &l.Caches[i]; c.Kind == model.Recurrent {
