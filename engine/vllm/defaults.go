@@ -280,6 +280,9 @@ func (s *setup) resolveHooks() *problem.Error {
 	s.convDType, s.ssmDType = "auto", s.opt.MambaSSMCacheDType
 	if s.ssmDType == "" || s.ssmDType == "auto" {
 		s.ssmDType = v.ssm
+		if s.gpu.cpu {
+			s.ssmDType = "float32" // where the processor has AVX-512 BF16 (platforms/cpu.py)
+		}
 	}
 	if _, ok := dtype.Parse(s.ssmDType); !ok && s.ssmDType != "auto" {
 		return problem.New(problem.BadValue, "mamba_ssm_cache_dtype", s.ssmDType, "not a dtype").WithHint("auto, float32, float16 or bfloat16")
@@ -312,7 +315,7 @@ func (s *setup) resolveHooks() *problem.Error {
 // (VllmConfig.max_concurrent_batches), and whether the hybrid cache manager runs.
 func (s *setup) resolveConcurrency() *problem.Error {
 	pp := int64(s.layout.PP)
-	s.async = s.rules.async && !s.v.pooling
+	s.async = s.rules.async && !s.v.pooling && !s.gpu.cpu
 	if b := s.opt.AsyncScheduling; b != nil {
 		s.async = *b
 	}

@@ -118,11 +118,15 @@ var ownArchitectures = map[string]string{
 }
 
 // Unserved is why the engine serves no checkpoint of a config that headcount itself cannot
-// resolve either, nil when its registry takes it.
+// resolve either. It is nil when the registry takes the architecture, and when nobody knows
+// its model_type.
 func (Engine) Unserved(c *model.Config) *problem.Error {
 	m := &model.Model{Config: c, ModelType: c.Top().ModelType(), TextType: c.ModelType()}
 	if list, _ := c.Top().List("architectures"); len(list) > 0 {
 		m.Architecture, _ = list[0].Text()
+	}
+	if !c.Top().Known() {
+		return nil
 	}
 	if refusal := traitsOf(m).refusal; refusal != nil {
 		return refusal.By("vllm")
