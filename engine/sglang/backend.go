@@ -8,10 +8,19 @@ import (
 	"headcount/problem"
 )
 
+// attentionBackends are the values that the flag takes on CUDA (server_args.py,
+// ATTENTION_BACKEND_CHOICES).
+var attentionBackends = []string{"triton", "torch_native", "flex_attention", "dsa", "nsa", "qsa", "dsv4", "compressed", "fa3", "fa4", "flashinfer",
+	"llada2_cfg_flashinfer", "flashmla", "trtllm_mla", "cutedsl_mla", "tokenspeed_mla", "trtllm_mha", "hpc_ops", "minicpm_flashattn", "minicpm_flashinfer"}
+
 // modelRules are the engine's overrides per architecture that touch a size, in its order
 // (arg_groups/model_overrides, model_hook.py).
 func (f *flags) modelRules() *problem.Error {
 	o := f.opts
+	if b := o.AttentionBackend; b != "" && !slices.Contains(attentionBackends, b) {
+		return problem.New(problem.BadValue, "attention_backend", b, "not a backend of the engine on CUDA").
+			WithHint("%s", strings.Join(problem.Nearest(b, attentionBackends, 3), ", "))
+	}
 	f.backend, f.page, f.kvDType = o.AttentionBackend, int64(o.PageSize), o.KVCacheDType
 	if f.kvDType == "" {
 		f.kvDType = "auto"

@@ -62,6 +62,7 @@ func (q *question) addFlags(cmd *cobra.Command) {
 	q.addOptions(fs)
 	fs.StringVar(&q.spec.Method, "speculative-method", "", "speculative `method`: mtp, eagle, ngram, ... (vLLM)")
 	fs.IntVar(&q.spec.Tokens, "num-speculative-tokens", 0, "speculative `tokens` per step (vLLM)")
+	fs.StringVar(&q.spec.Model, "speculative-model", "", "draft `model` of speculative decoding: a catalogue name, folder or file (vLLM)")
 	fs.StringVar(&q.assume, "assume-architecture", "", "go on as if the config named this `architecture`")
 }
 
@@ -138,7 +139,7 @@ func (q *question) requests(model string) ([]headcount.Request, error) {
 	if err := setGPU(&req, q.gpu); err != nil {
 		return nil, err
 	}
-	if q.spec.Method != "" {
+	if q.spec != (engine.Speculative{}) {
 		req.Speculative = &q.spec
 	}
 	out := []headcount.Request{req}
