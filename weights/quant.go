@@ -39,6 +39,7 @@ type tensor struct {
 	partial         bool       // what is left of a division counts as one, too
 	whole           bool       // the engine refuses a rank with a part of a group of inputs
 	joined          bool       // one for the module, not one for each of the weights that it joins
+	everywhere      bool       // of every expert of the model on each rank, with a kernel that wants that
 	times           int64      // such tensors; 0: one
 }
 
@@ -107,7 +108,7 @@ func (s *scheme) staticInputs(static bool) *scheme {
 // scale for the whole; linear modules have more for what comes in, experts always a scale.
 func nvfp4(group int64, inputs ...tensor) *scheme {
 	packed := []tensor{{outputs: 1, inputs: 2, dtype: dtype.UInt8}, {outputs: 1, inputs: group, dtype: dtype.Float8E4M3}, scalePerTensor}
-	return &scheme{linear: append(packed[:3:3], inputs...), experts: append(packed[:3:3], scalePerTensor)}
+	return &scheme{linear: append(packed[:3:3], inputs...), experts: append(packed[:3:3], tensor{dtype: dtype.Float32, everywhere: true})}
 }
 
 // mxfp4 is two 4-bit numbers a byte and a scale of one byte for each 32 inputs.
@@ -214,7 +215,11 @@ func (t *tally) module(params []model.Param, m *module, times int64) {
 			n = tensor.steps(joined, tensor.outputs)
 		}
 		n = t.times(t.times(n, tensor.steps(width, tensor.inputs)), max(tensor.times, 1))
-		t.count(first.Part, t.times(t.times(n, copies), times), tensor.dtype)
+		held := copies
+		if tensor.everywhere && t.build.AllExpertScales {
+			held = int64(first.Experts)
+		}
+		t.count(first.Part, t.times(t.times(n, held), times), tensor.dtype)
 	}
 }
 

@@ -29,6 +29,10 @@ type Build struct {
 	ByPlan bool // the engine runs Transformers' modules and shards what their plan names
 	NoHead bool // an embedding model: no language-model head
 
+	// AllExpertScales: the engine's kernel for experts in NVFP4 wants the input scales of all
+	// experts on each rank.
+	AllExpertScales bool
+
 	// How far the engine's kernel pads what a rank holds of an expert: of unquantised ones,
 	// of those in MXFP4, and of gpt-oss's, which have a kernel of their own.
 	Experts, MXFP4Experts, GPTOSSExperts Padding

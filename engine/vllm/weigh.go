@@ -18,7 +18,10 @@ func (p *plan) weigh() *problem.Error {
 	s := &p.setup
 	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, ByPlan: s.v.transformers, NoHead: s.v.embeds}
 	if s.gpu.major == 10 {
-		b.Experts.Divided = flashInferMoE
+		b.AllExpertScales = true // FlashInfer's kernels (fused_moe/oracle/nvfp4.py)
+		if s.v.tensorRTRoutes() {
+			b.Experts.Divided = flashInferMoE
+		}
 	}
 	b.MXFP4Experts, b.GPTOSSExperts = s.gpu.mxfp4Experts()
 	if buffers, ok := weights.Buffers(s.v.model, b); ok {
@@ -40,6 +43,20 @@ func (p *plan) weigh() *problem.Error {
 		r.Parameters, r.WeightBytes, r.Weights = &stages[i].Parameters, &stages[i].Bytes, &stages[i].ByPart
 	}
 	return nil
+}
+
+// tensorRTRoutes reports whether FlashInfer's TensorRT kernel for unquantised experts knows
+// the model's routing and activation (fused_moe/experts/trtllm_bf16_moe.py): it wants SiLU
+// or squared ReLU, and of softmax routing the renormalised kind without a bias.
+func (v *view) tensorRTRoutes() bool {
+	switch v.arch {
+	case "OlmoeForCausalLM", "JambaForCausalLM", "PhiMoEForCausalLM", "LongcatFlashForCausalLM",
+		"Ernie4_5_MoeForCausalLM", "Ernie4_5_VLMoeForConditionalGeneration",
+		"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration":
+		return false
+	}
+	renormalised, given := v.model.Config.Bool("norm_topk_prob")
+	return !v.transformers && (renormalised || !given)
 }
 
 // mxfp4Experts is how far kernels for experts in MXFP4 pad what a rank holds of each: the
