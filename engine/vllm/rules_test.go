@@ -1,0 +1,162 @@
+package vllm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"headcount/checkpoint"
+	"headcount/engine"
+	"headcount/hw"
+	"headcount/layout"
+	"headcount/model"
+	"headcount/problem"
+)
+
+// A stage gets as many layers as each other; the rest go to the stages before the last.
+func TestSpans(t *testing.T) {
+	for _, tt := range []struct {
+		layers, stages int
+		want           []int
+	}{
+		{32, 1, []int{32}},
+		{32, 4, []int{8, 8, 8, 8}},
+		{61, 2, []int{31, 30}},
+		{62, 4, []int{15, 16, 16, 15}},
+		{63, 4, []int{16, 16, 16, 15}},
+		{2, 4, []int{0, 1, 1, 0}},
+	} {
+		var got []int
+		for _, s := range spans(nil, tt.layers, tt.stages) {
+			got = append(got, s.Len())
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%d layers on %d stages: %v, want %v", tt.layers, tt.stages, got, tt.want)
+		}
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1048576: "1,048,576", math.MaxInt64: "9,223,372,036,854,775,807"} {
+		if got := string(appendThousands(nil, n)); got != want {
+			t.Errorf("%d prints as %s, want %s", n, got, want)
+		}
+	}
+}
+
+// modelOf resolves a config.
+func modelOf(t *testing.T, config string) *model.Model {
+	t.Helper()
+	src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(config)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Resolve(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// with is llama8B with further fields.
+func with(fields string) string { return llama8B[:len(llama8B)-1] + ", " + fields + "}" }
+
+func TestLength(t *testing.T) {
+	for _, tt := range []struct {
+		fields   string
+		derived  float64
+		standard int64
+	}{
+		{`"attention_bias": false`, 8192, 8192},
+		{`"rope_scaling": {"rope_type": "linear", "factor": 4.0}`, 4 * 8192, 4 * 8192},
+		{`"rope_scaling": {"type": "dynamic", "factor": 2.5}`, 2.5 * 8192, 20480},
+		{`"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}`, 8192, 8192},
+		{`"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}`, 8192, 8192},
+		{`"model_max_length": 2048`, 2048, 2048},
+		{`"max_sequence_length": 4096`, 4096, 4096},
+	} {
+		r := newLengthRule(modelOf(t, with(tt.fields)).Config, "llama")
+		if r.derived != tt.derived || r.standard != tt.standard {
+			t.Errorf("%s: derived %g, served at %d; want %g, %d", tt.fields, r.derived, r.standard, tt.derived, tt.standard)
+		}
+	}
+}
+
+// refusalOf is why the engine refuses a config at a tensor parallel size, nil if it does not.
+func refusalOf(t *testing.T, config, gpu string, l layout.Layout) *problem.Error {
+	t.Helper()
+	device, err := hw.Lookup(gpu)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Engine{}.Plan(engine.Job{Model: modelOf(t, config), Layout: l, GPU: device})
+	p, _ := err.(*problem.Error)
+	return p
+}
+
+const fp8Blocks = `"quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]`
+
+func TestRefusalsWhileBuilding(t *testing.T) {
+	const qwenVL = `{"architectures": ["Qwen2_5_VLForConditionalGeneration"], "model_type": "qwen2_5_vl", "hidden_size": 2048,
+		"num_hidden_layers": 36, "num_attention_heads": 16, "num_key_value_heads": 2, "intermediate_size": 11008, "vocab_size": 151936,
+		"vision_config": {"depth": 32, "hidden_size": 1280, "num_heads": 16, "intermediate_size": 3420}, "torch_dtype": "bfloat16"}`
+	const smallLatents = `{"architectures": ["DeepseekV2ForCausalLM"], "model_type": "deepseek_v2", "num_hidden_layers": 2, "hidden_size": 64,
+		"num_attention_heads": 4, "kv_lora_rank": 512, "qk_nope_head_dim": 16, "qk_rope_head_dim": 64, "v_head_dim": 16, "torch_dtype": "bfloat16"}`
+	for _, tt := range []struct {
+		name, config string
+		tp           int
+		code         problem.Code // "" when it is planned
+		field        string
+	}{
+		{"3420 over 4 ranks is 855", qwenVL, 4, "", ""},
+		{"3420 over 8 ranks is 427.5", qwenVL, 8, problem.NotDivisible, "vision_config.intermediate_size"},
+		{"14336 over 8 ranks is 14 blocks", with(fp8Blocks + "}"), 8, "", ""},
+		{"14336 over 16 ranks is 7 blocks", with(fp8Blocks + "}"), 16, "", ""},
+		{"14336 over 32 ranks is 3.5 blocks", with(fp8Blocks + "}"), 32, problem.NotDivisible, "intermediate_size"},
+		{"unless the module is left out", with(fp8Blocks + `, "modules_to_not_convert": ["mlp", "self_attn"]}`), 32, "", ""},
+		{"AWQ groups of 128", with(`"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemm"}`), 32, problem.NotDivisible, "intermediate_size"},
+		{"activations", with(`"hidden_act": "gelu"`), 1, problem.Unsupported, "hidden_act"},
+		{"latents that no kernel prefills", smallLatents, 1, problem.Unsupported, "qk_nope_head_dim"},
+		{"types", with(`"rms_norm_eps": 1`), 1, problem.BadValue, "rms_norm_eps"},
+	} {
+		p := refusalOf(t, tt.config, "h100-sxm-80gb", layout.Layout{TP: tt.tp})
+		switch {
+		case p == nil && tt.code != "":
+			t.Errorf("%s: planned, want %s of %s", tt.name, tt.code, tt.field)
+		case p != nil && (p.Code != tt.code || p.Field != tt.field || p.RefusedBy != "vllm"):
+			t.Errorf("%s: %s, want %s of %s", tt.name, p.Message, tt.code, tt.field)
+		}
+	}
+}
+
+// A backend is the first of a device's list that takes the layer.
+func TestBackends(t *testing.T) {
+	for _, tt := range []struct {
+		gpu    string
+		fields string
+		want   string
+		block  int
+	}{
+		{"h100-sxm-80gb", `"head_dim": 128`, "FLASH_ATTN", 16},
+		{"a100-sxm-80gb", `"head_dim": 128`, "FLASH_ATTN", 16},
+		{"b200-sxm-180gb", `"head_dim": 128`, "FLASHINFER", 16},
+		{"b200-sxm-180gb", `"head_dim": 80`, "FLASH_ATTN", 16},
+		{"h100-sxm-80gb", `"head_dim": 284`, "TRITON_ATTN", 16}, // not a multiple of 8
+		{"h100-sxm-80gb", `"head_dim": 128, "dtype": "float32"`, "FLASH_ATTN", 16},
+		{"cpu", `"head_dim": 128`, "CPU_ATTN", 128},
+	} {
+		device, err := hw.Lookup(tt.gpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Engine{}.Plan(engine.Job{Model: modelOf(t, with(tt.fields)), GPU: device})
+		if err != nil {
+			t.Errorf("%s, %s: %v", tt.gpu, tt.fields, err)
+			continue
+		}
+		if got := fmt.Sprint(r.Resolved.AttentionBackends); got != "["+tt.want+"]" || r.KVCache.BlockSize != tt.block {
+			t.Errorf("%s, %s: %s in blocks of %d, want %s, %d", tt.gpu, tt.fields, got, r.KVCache.BlockSize, tt.want, tt.block)
+		}
+	}
+}
