@@ -34,10 +34,10 @@ var mimoV2 = family{
 			sliding.params = append(sliding.params, sinks("self_attn.attention_sink_bias", window.query))
 		}
 		isSliding := r.mimoSliding(layers)
-		return embedAtBothEnds(r.decoder(decoder{
+		m := embedAtBothEnds(r.decoder(decoder{
 			gated: true, heads: full, untied: true, experts: e, sparse: r.mimoSparse(layers),
 			nextN: 1, nextForm: sliding, nextDense: true,
-			rotary: rotary{outer: true, widths: map[string]int{"sliding_attention": window.key}},
+			rotary: rotary{none: true},
 			form: func(layer int) *form {
 				if layer < len(isSliding) && isSliding[layer] {
 					return sliding
@@ -45,7 +45,38 @@ var mimoV2 = family{
 				return all
 			},
 		}))
+		m.Ropes = r.mimoRopes(full.key, window.key)
+		return m
 	},
+}
+
+// mimoRopes are the tables of full and sliding layers, of fields that the file has beside
+// rope_parameters, or else of what its class makes of them there.
+func (r *reader) mimoRopes(full, sliding int) []Rope {
+	params := r.Object("rope_parameters")
+	build := func(layerType, base string, width int) Rope {
+		number := func(key, inside string) float64 {
+			v, ok := r.Raw().Get(key)
+			if !ok {
+				v, _ = dict(params, layerType).Get(inside)
+			}
+			x, _ := v.Float()
+			return x
+		}
+		rope := Rope{Type: "default", Factor: 1, Length: r.opt("max_position_embeddings", 32768)}
+		rope.Trained, rope.Theta = rope.Length, number(base, "rope_theta")
+		rope.Dim = width
+		if part := number("partial_rotary_factor", "partial_rotary_factor"); part > 0 && part <= 1 {
+			rope.Dim = int(float64(width) * part)
+		}
+		return rope
+	}
+	all, window := build("full_attention", "rope_theta", full), build("sliding_attention", "swa_rope_theta", sliding)
+	if all == window {
+		return []Rope{all}
+	}
+	all.LayerType, window.LayerType = "full_attention", "sliding_attention"
+	return []Rope{all, window}
 }
 
 // mimoWindow reads the window, whose name in the file is not the class's.

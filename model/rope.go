@@ -26,7 +26,6 @@ type Rope struct {
 type rotary struct {
 	none   bool   // no layer turns its heads
 	only   string // the one layer type whose layers do; "" for all
-	outer  bool   // of rope_parameters only the base is read: one kind, and the part of a head is a field beside
 	dim    int    // elements of a head that turn; 0: the head dim times partial_rotary_factor
 	length int    // positions; 0: max_position_embeddings
 	dtype  dtype.Type
@@ -68,14 +67,6 @@ func (r *reader) ropes(at rotary, width int) []Rope {
 // rope reads one set of rotary parameters.
 func (r *reader) rope(params *checkpoint.Object, at rotary, width int) Rope {
 	theta, _ := params.Get("rope_theta")
-	if at.outer {
-		part, _ := params.Get("partial_rotary_factor")
-		if given, ok := r.Raw().Get("partial_rotary_factor"); ok {
-			part = given
-		}
-		params = checkpoint.NewObject()
-		params.Set("partial_rotary_factor", part)
-	}
 	out := Rope{Type: textOf(params, "rope_type"), Dim: at.dim, Length: at.length, Factor: 1, DType: at.dtype}
 	out.Theta, _ = theta.Float()
 	if out.Type == "" {
