@@ -120,6 +120,7 @@ func (s *setup) alignBlock(found []backend, w *want) *problem.Error {
 	}
 	perToken := token.unpadded()
 	state := int64(0)
+	s.blockWanted = s.block
 	for i := range s.v.states {
 		_, n, err := s.states(&s.v.states[i])
 		if err != nil {
@@ -127,7 +128,7 @@ func (s *setup) alignBlock(found []backend, w *want) *problem.Error {
 		}
 		state = max(state, n)
 	}
-	if state == 0 {
+	if s.stateBytes = state; state == 0 {
 		return nil
 	}
 	if perToken <= 0 {

@@ -40,6 +40,8 @@ type setup struct {
 
 	block       int64 // tokens; final after blockSize
 	stateBlock  int64 // mamba_block_size, tokens
+	blockWanted int64 // block size before states raised it, tokens
+	stateBytes  int64 // largest state of a layer as the config tells it, bytes
 	statePadded int64 // mamba_page_size_padded, bytes; 0: none
 }
 

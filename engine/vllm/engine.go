@@ -117,6 +117,9 @@ func newPlan(job engine.Job, rules *release) *plan {
 	if opt.GPUMemoryUtilization > 0 {
 		p.result.Fraction = opt.GPUMemoryUtilization
 	}
+	if p.setup.v.remote && p.setup.v.refusal == nil {
+		p.note("remote-code", "info", "the checkpoint's own code reads its config", "the engine needs --trust-remote-code")
+	}
 	if job.GPU == nil {
 		p.note("device-assumed", "info", "no device named: backends and batch sizes are those of an H100", "name one with --gpu")
 	}
@@ -204,6 +207,7 @@ func (p *plan) build() *problem.Error {
 			if err := s.specs(p.caches); err != nil {
 				return err
 			}
+			p.aligned(stage)
 		}
 		before = found
 		p.each(stage, func(lc *layerCache, n int64) {
@@ -333,6 +337,21 @@ func (p *plan) group() *problem.Error {
 		p.result.Ranks[i].BytesPerBlock = &p.perBlock[i]
 	}
 	return checkPages(gs, p.perBlock)
+}
+
+// aligned notes, in the engine's words, what states did to the block size of the first stage.
+func (p *plan) aligned(stage int) {
+	s := &p.setup
+	if stage > 0 || s.stateBytes == 0 {
+		return
+	}
+	if s.block > s.blockWanted {
+		p.note("block-size-raised", "info", fmt.Sprintf("Setting attention block size to %d tokens to ensure that attention page size is >= mamba page size.", s.block), "")
+	}
+	if s.statePadded > 0 {
+		p.note("state-padded", "info", fmt.Sprintf("Padding mamba page size by %.2f%% to ensure that mamba page size and attention page size are exactly equal.",
+			100*float64(s.statePadded-s.stateBytes)/float64(s.stateBytes)), "")
+	}
 }
 
 // padded notes the layers that groups are filled up with.

@@ -128,7 +128,8 @@ func (Engine) Unserved(c *model.Config) *problem.Error {
 	if !c.Top().Known() {
 		return nil
 	}
-	if refusal := traitsOf(m).refusal; refusal != nil {
+	_, nested := c.Nested()
+	if _, refusal := resolveArch(architectures(m), nested, expertsOf(c) > 0); refusal != nil {
 		return refusal.By("vllm")
 	}
 	return nil
