@@ -50,13 +50,13 @@ func (p *plan) weigh() *problem.Error {
 // or squared ReLU, and of softmax routing the renormalised kind without a bias.
 func (v *view) tensorRTRoutes() bool {
 	switch v.arch {
-	case "OlmoeForCausalLM", "JambaForCausalLM", "PhiMoEForCausalLM", "PhimoeForCausalLM", "LongcatFlashForCausalLM",
+	case "OlmoeForCausalLM", "JambaForCausalLM", "LongcatFlashForCausalLM",
 		"Ernie4_5_MoeForCausalLM", "Ernie4_5_VLMoeForConditionalGeneration",
 		"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration":
 		return false
 	}
 	renormalised, given := v.model.Config.Bool("norm_topk_prob")
-	return renormalised || !given
+	return (renormalised || !given) && v.model.ModelType != "phimoe" // which has a router of its own
 }
 
 // mxfp4Experts is how far kernels for experts in MXFP4 pad what a rank holds of each: the
