@@ -219,3 +219,15 @@ func TestReferenceIntensity(t *testing.T) {
 		t.Errorf("ridge of an H100: %v, want %g", got, ridge)
 	}
 }
+
+// An hf_quant_config.json given beside a catalogue model counts as the checkpoint's own.
+func TestQuantConfigBesideAName(t *testing.T) {
+	req := headcount.Request{Model: "llama-3-8b", HFQuantConfig: json.RawMessage(`{"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}`)}
+	r, err := headcount.Plan(context.Background(), req)
+	if err != nil || r.Error != nil {
+		t.Fatal(err, r.Error)
+	}
+	if r.Model.Quantization == nil || *r.Model.Quantization != "modelopt" || r.Ranks[0].BytesPerToken != 2*32*8*128*1 {
+		t.Errorf("quantisation %v, %d B a token, want modelopt and one byte an element", r.Model.Quantization, r.Ranks[0].BytesPerToken)
+	}
+}

@@ -189,17 +189,28 @@ func (req *Request) accelerator() (*hw.Accelerator, error) {
 	return hw.Lookup(req.GPU)
 }
 
-// override sets the keys of hf_overrides in a copy of the config, nested objects merged.
+// override lays what the request brings over a copy of the checkpoint: the keys of
+// hf_overrides, nested objects merged, and hf_quant_config.json in place of the
+// checkpoint's own.
 func (req *Request) override(src *checkpoint.Source) (*checkpoint.Source, error) {
-	if len(req.HFOverrides) == 0 {
-		return src, nil
-	}
-	over, _, err := checkpoint.Parse(req.HFOverrides)
-	if err != nil {
-		return nil, problem.New(problem.Unreadable, "hf_overrides", nil, "%v", err)
-	}
 	out := *src
-	out.Config = src.Config.Merge(over)
+	for _, side := range []struct {
+		name string
+		data []byte
+		lay  func(*checkpoint.Object)
+	}{
+		{"hf_overrides", req.HFOverrides, func(o *checkpoint.Object) { out.Config = src.Config.Merge(o) }},
+		{"hf_quant_config", req.HFQuantConfig, func(o *checkpoint.Object) { out.HFQuant = o }},
+	} {
+		if len(side.data) == 0 {
+			continue
+		}
+		object, _, err := checkpoint.Parse(side.data)
+		if err != nil {
+			return nil, problem.New(problem.Unreadable, side.name, nil, "%v", err)
+		}
+		side.lay(object)
+	}
 	return &out, nil
 }
 
