@@ -132,7 +132,13 @@ func (c *Config) Known() bool { return c.text.known }
 
 // Refused is why the file's class, or that of a config nested in it, does not take the file;
 // nil when it does. Any engine that reads it by that class refuses it.
-func (c *Config) Refused() *problem.Error { return c.top.attributes.err }
+func (c *Config) Refused() *problem.Error {
+	if c.top.attributes.err == nil {
+		return nil
+	}
+	own := *c.top.attributes.err // the caller's, to say by whom
+	return &own
+}
 
 // HFQuant is hf_quant_config.json, nil when there is none.
 func (c *Config) HFQuant() *checkpoint.Object { return c.hfQuant }

@@ -53,6 +53,26 @@ func lookupArch(name string) (archInfo, bool) {
 	return a, true
 }
 
+// tableLine finds the rest of the line that starts with key and a tab in a sorted table.
+func tableLine(table, key string) (string, bool) {
+	low, high := 0, len(table)
+	for low < high {
+		mid := low + (high-low)/2
+		start := strings.LastIndexByte(table[:mid], '\n') + 1
+		line, _, _ := strings.Cut(table[start:], "\n")
+		name, rest, _ := strings.Cut(line, "\t")
+		switch {
+		case name == key:
+			return rest, true
+		case name < key:
+			low = start + len(line) + 1
+		default:
+			high = start
+		}
+	}
+	return "", false
+}
+
 // nearestArch is the architecture that serves text whose name is closest, "" when none is near.
 func nearestArch(name string) string {
 	var names []string

@@ -144,6 +144,9 @@ func (p *plan) run() *problem.Error {
 	if err := p.weigh(); err != nil {
 		return err
 	}
+	if err := p.checkModules(); err != nil {
+		return err
+	}
 	if err := s.checkGrids(); err != nil {
 		return err
 	}

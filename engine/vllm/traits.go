@@ -38,7 +38,7 @@ func traitsOf(m *model.Model) (t traits) {
 	t.seqPooling, t.tokPooling = "LAST", "ALL"
 	t.arch = m.Architecture
 	if t.refusal = knownConfig(m); t.refusal == nil {
-		t.refusal = checkStrict(m)
+		t.refusal = top.Refused()
 	}
 	if t.refusal != nil {
 		return t

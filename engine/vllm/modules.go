@@ -1,0 +1,121 @@
+package vllm
+
+import (
+	"slices"
+	"strings"
+
+	"headcount/checkpoint"
+	"headcount/model"
+	"headcount/problem"
+)
+
+// moreExperts are the classes whose experts are at least as many as the ranks, and
+// expertStages those that want a layer with experts on each pipeline stage (vllm
+// model_executor/models, each class's own constructor).
+var (
+	moreExperts = []string{
+		"AliceAIForCausalLM", "Cohere2MoeForCausalLM", "Ernie4_5_MoeForCausalLM", "Ernie4_5_VLMoeForConditionalGeneration",
+		"ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM", "HYV3ForCausalLM", "InternS1ProForConditionalGeneration", "InternS2MobiusForConditionalGeneration",
+		"K2HorizonForCausalLM", "LagunaForCausalLM", "Lfm2MoeForCausalLM", "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiniMaxM2ForCausalLM",
+		"Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM", "Qwen3VLMoeForConditionalGeneration", "Qwen3NextForCausalLM",
+		"Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration", "Step3TextForCausalLM", "Step3VLForConditionalGeneration", "Step3p5ForCausalLM",
+	}
+	expertStages = []string{
+		"Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration", "HYV3ForCausalLM", "InternS1ProForConditionalGeneration", "Lfm2MoeForCausalLM",
+		"PanguUltraMoEForCausalLM", "PanguProMoEV2ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3VLMoeForConditionalGeneration",
+		"Qwen3NextForCausalLM", "Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration", "SarvamMLAForCausalLM", "SarvamMoEForCausalLM",
+	}
+)
+
+// checkModules refuses what the engine's modules refuse while they are built.
+func (p *plan) checkModules() *problem.Error {
+	s := &p.setup
+	if n := s.v.experts; n > 0 && int64(s.layout.TP) > n && slices.Contains(moreExperts, s.v.arch) {
+		return problem.New(problem.IllegalLayout, "tensor_parallel_size", s.layout.TP, "Tensor parallel size %d is greater than the number of experts %d.", s.layout.TP, n).
+			WithHint("a tensor parallel size of at most %d", n)
+	}
+	if slices.Contains(expertStages, s.v.arch) {
+		for i, span := range p.spans {
+			if !slices.ContainsFunc(s.v.model.Layers[span.Start:span.End], hasExperts) {
+				return problem.New(problem.IllegalLayout, "pipeline_parallel_size", s.layout.PP, "no layer of stage %d has experts", i).
+					WithHint("a smaller pipeline_parallel_size")
+			}
+		}
+	}
+	if err := s.checkFloat8(p.caches); err != nil {
+		return err
+	}
+	return s.checkRotary()
+}
+
+func hasExperts(l *model.Layer) bool {
+	return slices.ContainsFunc(l.Params, func(p model.Param) bool { return p.Experts > 0 })
+}
+
+// checkFloat8 holds an FP8 cache to what kernels and checkpoints take
+// (layers/attention/attention.py, _init_kv_cache_quant; v1/attention/backends/triton_attn.py).
+func (s *setup) checkFloat8(caches []layerCache) *problem.Error {
+	if !strings.HasPrefix(s.cacheDType, "fp8") {
+		return nil
+	}
+	attends := func(lc layerCache) bool { return !lc.by.recurrent() }
+	if s.cacheDType == "fp8_e5m2" && s.scalesCaches() && slices.ContainsFunc(caches, attends) {
+		return problem.New(problem.Unsupported, "kv_cache_dtype", s.cacheDType, "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.").
+			WithHint("kv_cache_dtype fp8")
+	}
+	if !s.gpu.atLeast(8, 9) && slices.ContainsFunc(caches, func(lc layerCache) bool { return lc.by == tritonAttn || lc.by == tritonMLA }) {
+		return problem.New(problem.Unsupported, "kv_cache_dtype", s.cacheDType, "FP8 KV cache is not supported by the Triton backends below compute capability 8.9.").
+			WithHint("kv_cache_dtype auto")
+	}
+	return nil
+}
+
+// scalesCaches reports whether the checkpoint's quantisation has scales for caches.
+func (s *setup) scalesCaches() bool {
+	switch s.quant {
+	case "fp8", "deepseek_v4_fp8", "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "quark":
+		return true
+	case "compressed-tensors":
+		block := s.v.model.Config.Top().Object("quantization_config")
+		scheme, _ := block.Get("kv_cache_scheme")
+		return scheme.Kind() == checkpoint.Dict
+	}
+	return false
+}
+
+// checkRotary refuses rotary parameters that the engine's own embeddings do not take
+// (layers/rotary_embedding: linear_scaling_rope.py iterates over a factor that is no float,
+// mrope.py asserts that the sections are half of what turns).
+func (s *setup) checkRotary() *problem.Error {
+	if s.v.transformers || len(s.v.model.Ropes) == 0 {
+		return nil
+	}
+	params := s.v.model.Config.Object("rope_parameters")
+	sets := []*checkpoint.Object{params}
+	for _, key := range params.Keys() {
+		if v, _ := params.Get(key); v.Kind() == checkpoint.Dict {
+			sets = append(sets, v.Dict())
+		}
+	}
+	for _, set := range sets {
+		kind, _ := set.Get("rope_type")
+		factor, _ := set.Get("factor")
+		if text, _ := kind.Text(); text == "linear" && factor.Kind() == checkpoint.Int {
+			return problem.New(problem.BadValue, s.v.field("rope_scaling")+".factor", factor.Any(), "an integer, and the engine takes a list or a float").
+				WithHint("%v.0", factor.Any())
+		}
+		sections, given := set.Get("mrope_section")
+		if sum := total(sections.List()); given && sum > 0 && sum != int64(s.v.model.Ropes[0].Dim/2) {
+			return problem.New(problem.BadValue, s.v.field("rope_scaling")+".mrope_section", sum, "sections of %d in all, not the %d of half a head that turns", sum, s.v.model.Ropes[0].Dim/2)
+		}
+	}
+	return nil
+}
+
+func total(list []checkpoint.Value) (sum int64) {
+	for _, v := range list {
+		n, _ := v.Int()
+		sum += n
+	}
+	return sum
+}
