@@ -113,6 +113,9 @@ func (req *Request) check() error {
 	if err := req.Layout.Check(); err != nil {
 		return err
 	}
+	if req.DPAttention && !strings.HasPrefix(req.Engine, "sglang") {
+		return problem.New(problem.BadValue, "enable_dp_attention", true, "SGLang's layout, not vLLM's").WithHint("--engine sglang; vLLM's data parallel ranks are replicas")
+	}
 	if err := req.checkFractions(); err != nil {
 		return err
 	}

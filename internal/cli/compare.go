@@ -55,6 +55,7 @@ on a rank at TP 1 to 64, where a replicated latent and sharded KV heads cross.`,
 // columns are the questions to compare: each model on each engine.
 func (q *question) columns(models []string) ([]headcount.Request, error) {
 	engines := strings.Split(q.engine, ",")
+	q.mixed = len(engines) > 1
 	if n := len(engines) * len(models); n < 2 || n > 8 {
 		return nil, problem.New(problem.BadValue, "MODEL", n, "columns, want 2 to 8: models times engines")
 	}

@@ -40,6 +40,8 @@ type question struct {
 	assume string
 	spec   engine.Speculative
 
+	flags   *pflag.FlagSet
+	mixed   bool              // several engines are asked at once, and flags of each may be given
 	request headcount.Request // the options; its Layout is set per row
 	sweep   map[string]*[]int // by JSON name of the layout's sizes
 }
@@ -48,6 +50,7 @@ type question struct {
 // JSON is: the two cannot drift apart.
 func (q *question) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
+	q.flags = fs
 	fs.SortFlags = false
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if full, ok := aliases[name]; ok {
@@ -132,8 +135,48 @@ func short(name string) string {
 	return ""
 }
 
+// refuseZeros names a number that was given as 0: in a request 0 means the default, and
+// whoever types it means something else.
+func refuseZeros(fs *pflag.FlagSet) (err error) {
+	fs.Visit(func(f *pflag.Flag) {
+		zero := f.Value.String() == "0"
+		switch f.Value.(type) {
+		case *tokens, *byteSize:
+			zero = f.Value.String() == ""
+		}
+		if zero && err == nil {
+			err = problem.New(problem.BadValue, "--"+f.Name, 0, "not a value of this flag").WithHint("leave it out for the engine's default")
+		}
+	})
+	return err
+}
+
+// refuseForeign names a flag of the other engine, which this one would not take either.
+func (q *question) refuseForeign() (err error) {
+	if q.mixed {
+		return nil
+	}
+	own, other := "(vLLM)", "(SGLang)"
+	if strings.HasPrefix(q.engine, "sglang") {
+		own, other = other, own
+	}
+	q.flags.Visit(func(f *pflag.Flag) {
+		if err == nil && strings.Contains(f.Usage, other) && !strings.Contains(f.Usage, own) {
+			err = problem.New(problem.BadValue, "--"+f.Name, nil, "a flag of %s, and the engine asked for is another", strings.Trim(other, "()")).
+				WithHint("leave it out, or choose its engine with --engine")
+		}
+	})
+	return err
+}
+
 // requests are the questions of a sweep, one a layout, in the order of the lists.
 func (q *question) requests(model string) ([]headcount.Request, error) {
+	if err := refuseZeros(q.flags); err != nil {
+		return nil, err
+	}
+	if err := q.refuseForeign(); err != nil {
+		return nil, err
+	}
 	req := q.request
 	req.Model, req.Engine, req.AssumeArchitecture = model, q.engine, q.assume
 	if err := setGPU(&req, q.gpu); err != nil {
@@ -165,9 +208,9 @@ func (q *question) requests(model string) ([]headcount.Request, error) {
 
 const maxSweep = 4096
 
-// swept reports whether any size was given as a list of several.
-func (q *question) swept() bool {
-	return slices.ContainsFunc(sizes, func(name string) bool { return len(*q.sweep[name]) > 1 })
+// laidOut reports whether any size of the layout was given.
+func (q *question) laidOut() bool {
+	return q.request.Layout.DPAttention || slices.ContainsFunc(sizes, func(name string) bool { return len(*q.sweep[name]) > 0 })
 }
 
 // flagError names the nearest flag to one that does not exist.

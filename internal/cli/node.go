@@ -25,11 +25,12 @@ type ranked struct {
 // planNode plans every layout of n GPUs and prints the legal ones, the one that holds most
 // requests of the length asked first.
 func (a *app) planNode(ctx context.Context, q *question, req headcount.Request, n int, asJSON bool) error {
-	if n > 1024 {
-		return problem.New(problem.BadValue, "--gpus", n, "more than 1024 GPUs")
+	if n < 1 || n > maxNode {
+		return problem.New(problem.BadValue, "--gpus", n, "not between 1 and %d", maxNode).WithHint("the GPUs of one node or of a few")
 	}
-	if q.swept() {
-		return problem.New(problem.BadValue, "--gpus", n, "layouts are chosen here, and given by a list as well")
+	if q.laidOut() {
+		return problem.New(problem.BadValue, "--gpus", n, "layouts are chosen here, and sizes of one are given as well").
+			WithHint("leave out --tp, --pp, --dp, --dcp and --enable-dp-attention, or leave out --gpus")
 	}
 	var found []ranked
 	var refused *headcount.Report
@@ -76,6 +77,8 @@ func (a *app) planNode(ctx context.Context, q *question, req headcount.Request, 
 	return showRanked(a, found)
 }
 
+const maxNode = 1024
+
 // servers is how many pools of their own a replica has: one, or one an attention-DP rank.
 func servers(l layout.Layout) int {
 	if l.DPAttention {
@@ -118,7 +121,7 @@ func showRanked(a *app, found []ranked) error {
 	fmt.Fprintln(w, "layout\treplicas\tKV heads\tcopies\tKV/token\tpool\ttokens a replica\trequests\t")
 	for _, f := range found {
 		r := f.Report
-		rank, pool, tokens := r.Ranks[0], "", ""
+		rank, pool, tokens := heaviest(r), "", ""
 		if b := r.KVCache.AvailableBytes; b != nil {
 			pool = units.Bytes(*b).String()
 		}

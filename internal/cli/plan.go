@@ -49,7 +49,7 @@ depend on the pool is printed. With --gpu alone the pool is an estimate with its
 			if err != nil {
 				return err
 			}
-			if gpus > 0 {
+			if cmd.Flags().Changed("gpus") {
 				return a.planNode(cmd.Context(), &q, requests[0], gpus, asJSON)
 			}
 			return a.planAll(cmd.Context(), requests, asJSON)

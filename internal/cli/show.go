@@ -111,6 +111,9 @@ type row struct{ name, rank, whole, how string }
 func showTable(out io.Writer, r, unsplit *headcount.Report) {
 	rows := []row{{"", "per rank", "whole model", ""}}
 	for i := range r.Ranks {
+		if i > 0 && sameStage(&r.Ranks[i], &r.Ranks[i-1]) && i < len(r.Ranks)-1 {
+			continue // as the stage before it
+		}
 		rows = append(rows, cacheRows(r, unsplit, &r.Ranks[i])...)
 	}
 	if n := r.KVCache.FixedBytesPerRequest; n > 0 {
@@ -358,11 +361,28 @@ func first(reports []*headcount.Report) *headcount.Report {
 	return reports[0]
 }
 
+// sameStage reports whether two stages print alike.
+func sameStage(a, b *engine.Rank) bool {
+	known := a.WeightBytes != nil && b.WeightBytes != nil
+	return a.BytesPerToken == b.BytesPerToken && (!known && a.WeightBytes == b.WeightBytes || known && *a.WeightBytes == *b.WeightBytes)
+}
+
+// heaviest is the stage on which a token costs most, and so the one that binds.
+func heaviest(r *headcount.Report) *engine.Rank {
+	best := &r.Ranks[0]
+	for i := range r.Ranks {
+		if r.Ranks[i].BytesPerToken > best.BytesPerToken {
+			best = &r.Ranks[i]
+		}
+	}
+	return best
+}
+
 func sweepCells(r *headcount.Report) string {
 	if r.Error != nil {
 		return "\t\t\t\t\trefused\t\t\t"
 	}
-	rank, kv := r.Ranks[0], r.KVCache
+	rank, kv := heaviest(r), r.KVCache
 	cells := []string{strconv.Itoa(rank.KVHeads), strconv.Itoa(rank.KVReplication) + "×", units.Bytes(rank.BytesPerToken).String(), "", "", "", "", ""}
 	if rank.WeightBytes != nil {
 		cells[3] = units.Bytes(*rank.WeightBytes).String()
