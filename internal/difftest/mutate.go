@@ -297,7 +297,7 @@ var choices = map[string][]any{
 	"sliding_window_pattern": {2, 3, 4, 6}, "sliding_window_size": {128, 512, 4096}, "attention_chunk_size": {128, 1024, 8192},
 	"full_attention_interval": {1, 2, 3, 4}, "attn_layer_period": {2, 4, 8}, "attn_layer_offset": {0, 1, 3}, "global_attn_every_n_layers": {1, 2, 3},
 	"kv_lora_rank": {128, 256, 512}, "q_lora_rank": {nil, 512, 768, 1536}, "qk_rope_head_dim": {32, 64}, "qk_nope_head_dim": {64, 128, 192},
-	"index_head_dim": {64, 128}, "index_n_heads": {8, 16, 32, 64}, "index_topk": {512, 1024, 2048, nil}, "num_nextn_predict_layers": {0, 1, 2},
+	"index_head_dim": {64, 128}, "index_n_heads": {8, 16, 32, 64}, "index_topk": {512, 1024, 2048}, "num_nextn_predict_layers": {0, 1, 2},
 	"mamba_d_state": {16, 64, 128}, "mamba_d_conv": {2, 4}, "mamba_expand": {1, 2}, "mamba_n_groups": {1, 2, 8}, "n_groups": {1, 2, 8}, "mamba_d_head": {32, 64},
 	"ssm_state_size": {64, 128, 256}, "state_size": {16, 64, 128}, "conv_kernel": {2, 4}, "mamba_head_dim": {64, 80}, "mamba_num_heads": {16, 64, 128},
 	"linear_conv_kernel_dim": {2, 4}, "linear_key_head_dim": {64, 128}, "linear_value_head_dim": {64, 128}, "linear_num_key_heads": {8, 16}, "linear_num_value_heads": {16, 32, 64},
@@ -370,6 +370,9 @@ func (m mutation) absent(o map[string]any) {
 	}
 	var sizes []string
 	for _, k := range sortedKeys(o) {
+		if k == "vocab_size" || k == "hidden_size" || k == "ffn_hidden_size" {
+			continue // which few classes have a default for
+		}
 		_, drawn := choices[k]
 		_, whole := integer(o, k)
 		if drawn || whole && !strings.HasSuffix(k, "_id") || k == "layer_types" || k == "torch_dtype" || k == "dtype" {

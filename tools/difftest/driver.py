@@ -28,7 +28,8 @@ def answers_of_sglang(gpu):
     logging.getLogger().addHandler(oracle._CAPTURE)
 
     def answer(job):
-        flat = {**job["layout"], "config": job["config"], "id": job["id"], "file": job["file"]}
+        name = job["file"].removesuffix(".json")  # some rules look at the path
+        flat = {**job["layout"], "config": job["config"], "id": job["id"], "file": job["file"], "model_id": name}
         if job.get("hf_quant_config"):
             flat["hf_quant_config"] = job["hf_quant_config"]
         row = oracle.run_job(flat)
