@@ -34,9 +34,14 @@ func (p *plan) checkModules() *problem.Error {
 		return problem.New(problem.IllegalLayout, "tensor_parallel_size", s.layout.TP, "Tensor parallel size %d is greater than the number of experts %d.", s.layout.TP, n).
 			WithHint("a tensor parallel size of at most %d", n)
 	}
-	if slices.Contains(expertStages, s.v.arch) {
+	layers := s.v.model.Layers
+	wants := slices.Contains(expertStages, s.v.arch)
+	if s.v.arch == "AfmoeForCausalLM" { // which may do without
+		wants = slices.ContainsFunc(layers, hasExperts)
+	}
+	if wants {
 		for i, span := range p.spans {
-			if !slices.ContainsFunc(s.v.model.Layers[span.Start:span.End], hasExperts) {
+			if !slices.ContainsFunc(layers[span.Start:span.End], hasExperts) {
 				return problem.New(problem.IllegalLayout, "pipeline_parallel_size", s.layout.PP, "no layer of stage %d has experts", i).
 					WithHint("a smaller pipeline_parallel_size")
 			}

@@ -78,7 +78,7 @@ func (f *facts) read(o map[string]any) {
 func (f *facts) tp(r random) int {
 	n := pick(r, 1, 1, 2, 4, 8, 8, 16)
 	for f.heads > 0 && f.heads%n != 0 && !r.one(8) {
-		n = pick(r, 1, 2, 3, 4, 5, 6, 7, 8, 16)
+		n = pick(r, 1, 2, 4)
 	}
 	return n
 }
