@@ -93,6 +93,12 @@ var artefacts = []struct {
 	{regexp.MustCompile("^\"?Missing required keys in `rope_parameters`"), "a drawn kind of scaling that lacks the file's other fields"},
 	{regexp.MustCompile(`All layers in a Gemma 4 Assistant models must be shared`), "a draft model's layers, drawn apart from its target's"},
 	{regexp.MustCompile(`^'NoneType' object has no attribute`), "a nested config that lost the name of its class"},
+	{regexp.MustCompile(`Config' object has no attribute|^unsupported operand type`), "a field left out that the class has no default for"},
+	{regexp.MustCompile(`^Padding_idx must be within num_embeddings`), "a vocabulary smaller than the padding token's number"},
+	{regexp.MustCompile(`^Attempting to broadcast a dimension|Found conflicts between 'rope_type=`), "a kind of rotary scaling drawn beside another's fields"},
+	{regexp.MustCompile(`^'full_attention' is not in list|^Unsupported head_dim for fused quant|^Workers disagree on supported KV cache layouts`), "Gemma 4 without full layers, DeepSeek-V4 with another head or a stage without compression"},
+	{regexp.MustCompile(`^expert parallel group is not initialized`), "a model of experts that lost them"},
+	{regexp.MustCompile(`^No model architectures are specified`), "a tower whose config names no class (Mistral Small 4)"},
 }
 
 func artefact(message string) bool {
