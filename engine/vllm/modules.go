@@ -30,13 +30,17 @@ var (
 // checkModules refuses what the engine's modules refuse while they are built.
 func (p *plan) checkModules() *problem.Error {
 	s := &p.setup
-	if n := s.v.experts; n > 0 && int64(s.layout.TP) > n && slices.Contains(moreExperts, s.v.arch) {
+	arch := s.v.arch
+	if base, ok := strings.CutSuffix(arch, "Model"); ok { // the same class without a head
+		arch = base + "ForCausalLM"
+	}
+	if n := s.v.experts; n > 0 && int64(s.layout.TP) > n && slices.Contains(moreExperts, arch) {
 		return problem.New(problem.IllegalLayout, "tensor_parallel_size", s.layout.TP, "Tensor parallel size %d is greater than the number of experts %d.", s.layout.TP, n).
 			WithHint("a tensor parallel size of at most %d", n)
 	}
 	layers := s.v.model.Layers
-	wants := slices.Contains(expertStages, s.v.arch)
-	if s.v.arch == "AfmoeForCausalLM" { // which may do without
+	wants := slices.Contains(expertStages, arch)
+	if arch == "AfmoeForCausalLM" { // which may do without
 		wants = slices.ContainsFunc(layers, hasExperts)
 	}
 	if wants {
