@@ -23,7 +23,8 @@ type Draw struct {
 	GPU     string          `json:"gpu"`
 	Config  json.RawMessage `json:"config"`
 	HFQuant json.RawMessage `json:"hf_quant_config,omitempty"`
-	Layout  any             `json:"layout"` // golden.SGLangLayout or golden.VLLMLayout
+	Draft   json.RawMessage `json:"draft_config,omitempty"` // of a draft model (SGLang)
+	Layout  any             `json:"layout"`                 // golden.SGLangLayout or golden.VLLMLayout
 
 	Available []int64 `json:"available,omitempty"` // pool bytes of each rank, one plan each (vLLM)
 }
@@ -33,6 +34,7 @@ type Generator struct {
 	engine string
 	types  [][]base // files by model type, those first that the engine serves
 	served int
+	drafts []base // of draft models
 }
 
 // A base is a config of the corpus that draws begin with.
@@ -53,6 +55,7 @@ func NewGenerator(engine, dir string) (*Generator, error) {
 	if err != nil {
 		return nil, err
 	}
+	g := &Generator{engine: engine}
 	byType := map[string][]base{}
 	served := map[string]bool{}
 	lines := bufio.NewScanner(index)
@@ -65,11 +68,13 @@ func NewGenerator(engine, dir string) (*Generator, error) {
 		if err != nil {
 			return nil, err
 		}
+		if cells[6] == "draft" {
+			g.drafts = append(g.drafts, b)
+		}
 		kind := cells[2] + " " + cells[3]
 		byType[kind] = append(byType[kind], b)
 		served[kind] = served[kind] || alive[cells[0]]
 	}
-	g := &Generator{engine: engine}
 	for _, want := range []bool{true, false} {
 		for _, kind := range sortedKeys(byType) {
 			if served[kind] == want {
@@ -132,7 +137,9 @@ func (g *Generator) Draw(gpu string, seed, n uint64) (*Draw, error) {
 	}
 	d := &Draw{ID: fmt.Sprintf("%s/%s/%d/%d", g.engine, gpu, seed, n), File: b.file, GPU: gpu, Config: config, HFQuant: b.hfQuant}
 	if g.engine == "sglang" {
-		d.Layout = sglangLayout(r, gpu, facts)
+		l := sglangLayout(r, gpu, facts)
+		g.draft(r, d, &l, 12)
+		d.Layout = l
 		return d, nil
 	}
 	d.Layout = vllmLayout(r, facts)
@@ -152,12 +159,32 @@ func (g *Generator) Corpus(gpu string, seed, n uint64) (*Draw, error) {
 	}
 	d := &Draw{ID: fmt.Sprintf("%s/%s/%d/%d", g.engine, gpu, seed, n), File: b.file, GPU: gpu, Config: config, HFQuant: b.hfQuant}
 	if g.engine == "sglang" {
-		d.Layout = goldenSGLang(r, gpu)
+		l := goldenSGLang(r, gpu)
+		g.draft(r, d, &l, 4)
+		d.Layout = l
 		return d, nil
 	}
 	d.Layout = goldenVLLM(r, f)
 	d.Available = []int64{12_345_678_901, 40 << 30, 777_777_777_777}
 	return d, nil
+}
+
+// draft gives one draw in so many a draft model and its kind of drafting.
+func (g *Generator) draft(r random, d *Draw, l *golden.SGLangLayout, one int) {
+	if len(g.drafts) == 0 || !r.one(one) || l.PP > 1 {
+		return
+	}
+	b := g.drafts[r.IntN(len(g.drafts))]
+	d.Draft, l.DraftID = pythonFloats(b.config), strings.TrimSuffix(b.file, ".json")
+	switch {
+	case strings.Contains(b.file, "dflash"), strings.Contains(b.file, "dspark"):
+		l.SpeculativeAlgorithm, l.SpeculativeSteps, l.SpeculativeTopK, l.SpeculativeTokens = "DFLASH", 0, 0, 0
+		if strings.Contains(b.file, "dspark") {
+			l.SpeculativeAlgorithm = "DSPARK"
+		}
+	default:
+		l.SpeculativeAlgorithm, l.SpeculativeSteps, l.SpeculativeTopK, l.SpeculativeTokens = pick(r, "EAGLE3", "EAGLE3", "EAGLE", "STANDALONE"), 3, 1, 4
+	}
 }
 
 // source is the randomness of one draw.

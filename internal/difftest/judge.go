@@ -50,7 +50,11 @@ func judgeSGLang(card *scorecard.Card, row *golden.SGLangRow) []scorecard.Miss {
 		kind = row.Resolved.ModelType
 	}
 	r := card.Row(row.ID, kind)
-	agree.SGLang(r, planner(row.File, row.Config, row.HFQuant), row)
+	models := corpus.Corpus{row.File: {Config: row.Config, HFQuant: row.HFQuant}}
+	if row.DraftConfig != nil {
+		models[row.Layout.DraftID+".json"] = checkpoint.Files{Config: row.DraftConfig}
+	}
+	agree.SGLang(r, &headcount.Planner{Resolver: models}, row)
 	return r.Done()
 }
 
@@ -70,13 +74,9 @@ func judgeVLLM(card *scorecard.Card, row *golden.VLLMRow) []scorecard.Miss {
 		kind = row.Resolved.TextModelType
 	}
 	r := card.Row(row.ID, kind)
-	agree.VLLM(r, planner(row.File, row.Config, row.HFQuant), row)
+	models := corpus.Corpus{row.File: {Config: row.Config, HFQuant: row.HFQuant}}
+	agree.VLLM(r, &headcount.Planner{Resolver: models}, row)
 	return r.Done()
-}
-
-// planner knows one checkpoint, the drawn one.
-func planner(file string, config, hfQuant json.RawMessage) *headcount.Planner {
-	return &headcount.Planner{Resolver: corpus.Corpus{file: checkpoint.Files{Config: config, HFQuant: hfQuant}}}
 }
 
 // artefacts are answers that say nothing of an installed engine with a real checkpoint:

@@ -14,6 +14,7 @@ type SGLangRow struct {
 	File        string          `json:"file"`
 	Config      json.RawMessage `json:"config,omitempty"` // of a drawn row, in place of the file's
 	HFQuant     json.RawMessage `json:"hf_quant_config,omitempty"`
+	DraftConfig json.RawMessage `json:"draft_config,omitempty"`
 	GPU         string          `json:"gpu"`
 	Layout      SGLangLayout    `json:"layout"`
 	Resolved    *SGLangResolved `json:"resolved"`

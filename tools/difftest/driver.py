@@ -3,9 +3,9 @@
     python tools/difftest/driver.py vllm|sglang ORACLES GPU
 
 ORACLES is the folder of vllm_oracle.py and sglang_oracle.py, whose functions run the
-engine; one process stands for one kind of GPU. A job has id, file, gpu, layout, config
-and, where there are any, hf_quant_config and available; the row that comes back has them
-too, with the engine's answer. The first line out is {"ready": true}.
+engine; one process stands for one kind of GPU. A job has id, file, gpu, layout, config and,
+where there are any, hf_quant_config, draft_config and available; the row that comes back
+has them too, with the engine's answer. The first line out is {"ready": true}.
 """
 
 import json
@@ -30,8 +30,9 @@ def answers_of_sglang(gpu):
     def answer(job):
         name = job["file"].removesuffix(".json")  # some rules look at the path
         flat = {**job["layout"], "config": job["config"], "id": job["id"], "file": job["file"], "model_id": name}
-        if job.get("hf_quant_config"):
-            flat["hf_quant_config"] = job["hf_quant_config"]
+        for key in ("hf_quant_config", "draft_config"):
+            if job.get(key):
+                flat[key] = job[key]
         row = oracle.run_job(flat)
         shutil.rmtree(os.path.join(tempfile.gettempdir(), "sglang-oracle-configs"), ignore_errors=True)
         return row
