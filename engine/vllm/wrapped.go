@@ -73,7 +73,7 @@ func wrappedRefusal(c *model.Config, stages int) *problem.Error {
 	if f := own["f"]; detail(f, 0) != "" {
 		return lacksArgument(c, f[0], detail(f, 1))
 	}
-	if d, ok := own["d"]; ok {
+	if d, ok := own["d"]; ok && !strings.Contains(detail(d, 0), "_tower.") { // a tower's attention is its own
 		return refuseWrapped("model_type", top.ModelType(),
 			"layer 0 dispatches attention from more than one module (%s and %s)", detail(d, 0), detail(d, 1))
 	}
