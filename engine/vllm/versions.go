@@ -133,7 +133,10 @@ func (r *release) capacity(d *demand, gs []group, blocks int64) capacity {
 		least = min(least, gs[i].spec.BlockSize)
 	}
 	tokens, ok := mul(blocks/int64(len(gs)), least)
-	if tokens, ok = mul(tokens, d.dcp); ok {
+	if ok {
+		tokens, ok = mul(tokens, d.dcp)
+	}
+	if ok {
 		c.tokens = tokens
 	}
 	if r.perToken {
