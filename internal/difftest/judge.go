@@ -41,8 +41,8 @@ func judgeSGLang(card *scorecard.Card, row *golden.SGLangRow) []scorecard.Miss {
 	if row.OracleLimit || row.Error != nil && artefact(row.Error.Message) {
 		return nil
 	}
-	if row.ConfigClass != "" && !bytes.Contains(row.Config, []byte(`"auto_map"`)) {
-		return nil // read by a class that an earlier draw's auto_map had registered
+	if row.ConfigClass == "inferred" || row.ConfigClass != "" && !bytes.Contains(row.Config, []byte(`"auto_map"`)) {
+		return nil // read by a class that the oracle took from a name, or from an earlier draw's auto_map
 	}
 	row.Log = kept(row.Log)
 	kind := "stopped before the model"

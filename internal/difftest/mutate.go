@@ -347,7 +347,7 @@ func (m mutation) rope(o map[string]any) {
 		map[string]any{"rope_type": "linear", "factor": 8},
 		map[string]any{"rope_type": "dynamic", "factor": 4.0},
 		map[string]any{"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": max(length/4, 1)},
-		map[string]any{"type": "yarn", "factor": 4.0},
+		map[string]any{"type": "yarn", "factor": 4.0, "original_max_position_embeddings": length},
 		map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": max(length/8, 1)},
 		map[string]any{"rope_type": "default"},
 	)
