@@ -55,6 +55,9 @@ func (r *reading) stateModel() {
 		t.every(r.layers, true, false)
 		t.headDim = n("head_dim")
 		t.inner, t.groups, t.heads, t.stateSize, t.kernel = mul(n("expand"), r.hidden), n("n_groups"), n("num_heads"), n("state_size"), n("conv_kernel")
+		if given := n("intermediate_size"); given > 0 {
+			t.inner = given
+		}
 	case kind == "falcon_h1":
 		t.every(r.layers, true, true)
 		t.mamba(f, n("mamba_d_ssm"))
