@@ -5,10 +5,10 @@ package catalog
 import (
 	_ "embed"
 	"iter"
-	"sort"
 	"strings"
 
 	"headcount/checkpoint"
+	"headcount/internal/tsv"
 	"headcount/problem"
 )
 
@@ -27,13 +27,13 @@ var names string
 // decoded.
 func Lookup(name string) (*checkpoint.Source, bool) {
 	key := strings.ToLower(name)
-	line, ok := find(models, key)
+	line, ok := tsv.Rest(models, key)
 	if !ok {
 		var id string
-		if id, ok = find(names, key); !ok {
+		if id, ok = tsv.Rest(names, key); !ok {
 			return nil, false
 		}
-		if line, ok = find(models, strings.ToLower(id)); !ok {
+		if line, ok = tsv.Rest(models, strings.ToLower(id)); !ok {
 			return nil, false
 		}
 	}
@@ -48,24 +48,6 @@ func Lookup(name string) (*checkpoint.Source, bool) {
 	}
 	src := &checkpoint.Source{Name: id, Config: part("config"), HFQuant: part("hf_quant_config")}
 	return src, true
-}
-
-// find returns what follows key and a tab on the line that starts so; lines are sorted.
-func find(table, key string) (rest string, ok bool) {
-	at := sort.Search(len(table), func(i int) bool {
-		return lineKey(table, i) >= key
-	})
-	start := strings.LastIndexByte(table[:min(at, len(table))], '\n') + 1
-	line, _, _ := strings.Cut(table[start:], "\n")
-	have, rest, _ := strings.Cut(line, "\t")
-	return rest, have == key && key != ""
-}
-
-// lineKey is the key of the line that holds byte i.
-func lineKey(table string, i int) string {
-	start := strings.LastIndexByte(table[:i], '\n') + 1
-	key, _, _ := strings.Cut(table[start:], "\t")
-	return key
 }
 
 // An Entry names one model of the catalogue.

@@ -3,6 +3,8 @@ package model
 import (
 	_ "embed"
 	"strings"
+
+	"headcount/internal/tsv"
 )
 
 // archNamesTable has a line for each model_type that Transformers 5.20 has model classes
@@ -16,7 +18,7 @@ var archNamesTable string
 // none. vLLM reads a config without architectures as base (transformers_utils/config.py,
 // get_config), so that most models then pool; SGLang reads a GGUF file as causalLM.
 func ClassNames(modelType string) (base, causalLM string) {
-	line, _ := tableLine(archNamesTable, modelType)
+	line, _ := tsv.Rest(archNamesTable, modelType)
 	base, causalLM, _ = strings.Cut(line, "\t")
 	return base, causalLM
 }

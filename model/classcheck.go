@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"headcount/checkpoint"
+	"headcount/internal/tsv"
 	"headcount/problem"
 )
 
@@ -34,9 +35,9 @@ type fieldType struct {
 
 // typesOf reads the types of a class; ok is false when it checks none.
 func typesOf(modelType string) (types []fieldType, ok bool) {
-	line, ok := tableLine(classTypesTable, modelType)
+	line, ok := tsv.Rest(classTypesTable, modelType)
 	if other, same := strings.CutPrefix(line, "="); same {
-		line, _ = tableLine(classTypesTable, other)
+		line, _ = tsv.Rest(classTypesTable, other)
 	}
 	for group := range strings.FieldsSeq(line) {
 		code, fields, _ := strings.Cut(group, "=")

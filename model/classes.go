@@ -7,6 +7,7 @@ import (
 
 	"headcount/checkpoint"
 	"headcount/internal/formula"
+	"headcount/internal/tsv"
 )
 
 // classesTable has a line for each model_type that Transformers or vLLM has a
@@ -88,7 +89,7 @@ func lookupClass(modelType string) (*class, bool) {
 	if c, ok := classes.Load(modelType); ok {
 		return c.(*class), true
 	}
-	line, ok := tableLine(classesTable, modelType)
+	line, ok := tsv.Rest(classesTable, modelType)
 	if !ok {
 		return noClass, false
 	}
@@ -173,7 +174,7 @@ func newClass(o *checkpoint.Object) (*class, error) {
 // planOf returns the line's plan, or that of the line it names.
 func planOf(o *checkpoint.Object) *checkpoint.Object {
 	if other, ok := strings.CutPrefix(textOf(o, "tp_plan"), "="); ok {
-		line, _ := tableLine(classesTable, other)
+		line, _ := tsv.Rest(classesTable, other)
 		named, _, err := checkpoint.Parse([]byte(line))
 		if err != nil {
 			return nil
@@ -205,27 +206,4 @@ func texts(o *checkpoint.Object, key string) map[string]string {
 func dictOf(o *checkpoint.Object, key string) *checkpoint.Object {
 	v, _ := o.Get(key)
 	return v.Dict()
-}
-
-// tableLine finds the rest of the line that starts with key and a tab in a sorted table.
-func tableLine(table, key string) (string, bool) {
-	low, high := 0, len(table) // offsets of line starts; the line is in [low, high)
-	for low < high {
-		mid := low + (high-low)/2
-		start := strings.LastIndexByte(table[:mid], '\n') + 1
-		end := len(table)
-		if n := strings.IndexByte(table[start:], '\n'); n >= 0 {
-			end = start + n
-		}
-		name, rest, _ := strings.Cut(table[start:end], "\t")
-		switch {
-		case name == key:
-			return rest, true
-		case name < key:
-			low = end + 1
-		default:
-			high = start
-		}
-	}
-	return "", false
 }

@@ -2,10 +2,10 @@ package sglang
 
 import (
 	_ "embed"
-	"sort"
 	"strconv"
 	"strings"
 
+	"headcount/internal/tsv"
 	"headcount/problem"
 )
 
@@ -61,7 +61,7 @@ type windowRule struct {
 
 // lookupArch finds an architecture's line.
 func lookupArch(name string) (archEntry, bool) {
-	line, ok := tableLine(archTable, name)
+	line, ok := tsv.Rest(archTable, name)
 	if !ok {
 		return archEntry{}, false
 	}
@@ -73,30 +73,6 @@ func lookupArch(name string) (archEntry, bool) {
 		entry.traits |= traitNames[flag]
 	}
 	return entry, true
-}
-
-// tableLine finds the line of a sorted table that begins with key and a tab, by binary
-// search in the text, so that nothing is decoded that is not asked for.
-func tableLine(table, key string) (rest string, ok bool) {
-	at := sort.Search(len(table), func(i int) bool {
-		first, _, _ := strings.Cut(lineAt(table, i), "\t")
-		return first >= key
-	})
-	if at >= len(table) {
-		return "", false
-	}
-	first, rest, _ := strings.Cut(lineAt(table, at), "\t")
-	if first != key || key == "" {
-		return "", false
-	}
-	return rest, true
-}
-
-// lineAt is the table's line that byte i is in.
-func lineAt(table string, i int) string {
-	start := strings.LastIndexByte(table[:i], '\n') + 1
-	line, _, _ := strings.Cut(table[start:], "\n")
-	return line
 }
 
 func parseWindow(rule string) windowRule {

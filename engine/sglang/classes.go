@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"headcount/internal/tsv"
 	"headcount/problem"
 )
 
@@ -27,7 +28,7 @@ type ownClass struct {
 
 // lookupClass returns the class of a model_type; ok is false when the engine reads none.
 func lookupClass(modelType string) (c ownClass, ok bool) {
-	line, ok := tableLine(classTable, modelType)
+	line, ok := tsv.Rest(classTable, modelType)
 	for fact := range strings.FieldsSeq(line) {
 		if key, isSub := strings.CutPrefix(fact, "sub:"); isSub {
 			c.byType = append(c.byType, key)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"headcount/internal/tsv"
 	"headcount/model"
 	"headcount/problem"
 )
@@ -43,7 +44,7 @@ func (a archInfo) native() bool { return a.class != "" }
 
 // lookupArch finds an architecture by its name in config.json.
 func lookupArch(name string) (archInfo, bool) {
-	line, ok := tableLine(archsTable, name)
+	line, ok := tsv.Rest(archsTable, name)
 	if !ok {
 		return archInfo{}, false
 	}
@@ -51,26 +52,6 @@ func lookupArch(name string) (archInfo, bool) {
 	a.class, line, _ = strings.Cut(line, "\t")
 	a.flags, a.detail, _ = strings.Cut(line, "\t")
 	return a, true
-}
-
-// tableLine finds the rest of the line that starts with key and a tab in a sorted table.
-func tableLine(table, key string) (string, bool) {
-	low, high := 0, len(table)
-	for low < high {
-		mid := low + (high-low)/2
-		start := strings.LastIndexByte(table[:mid], '\n') + 1
-		line, _, _ := strings.Cut(table[start:], "\n")
-		name, rest, _ := strings.Cut(line, "\t")
-		switch {
-		case name == key:
-			return rest, true
-		case name < key:
-			low = start + len(line) + 1
-		default:
-			high = start
-		}
-	}
-	return "", false
 }
 
 // nearestArch is the architecture that serves text whose name is closest, "" when none is near.

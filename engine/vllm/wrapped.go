@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"headcount/internal/tsv"
 	"headcount/model"
 	"headcount/problem"
 )
@@ -20,31 +21,11 @@ var wrappedTable string
 // wrappedTroubles are the lines of a model_type: letter → details.
 func wrappedTroubles(modelType string) map[string][]string {
 	out := map[string][]string{}
-	at := firstLine(wrappedTable, modelType+"\t")
-	for _, line := range strings.Split(wrappedTable[at:], "\n") {
+	for _, line := range tsv.All(wrappedTable, modelType) {
 		words := strings.Split(line, "\t")
-		if words[0] != modelType || len(words) < 2 {
-			break
-		}
-		out[words[1]] = words[2:]
+		out[words[0]] = words[1:]
 	}
 	return out
-}
-
-// firstLine is the offset of the first line of a sorted table that is not before key.
-func firstLine(table, key string) int {
-	low, high := 0, len(table)
-	for low < high {
-		mid := low + (high-low)/2
-		start := strings.LastIndexByte(table[:mid], '\n') + 1
-		line, _, _ := strings.Cut(table[start:], "\n")
-		if line < key {
-			low = min(start+len(line)+1, len(table))
-		} else {
-			high = start
-		}
-	}
-	return low
 }
 
 // wrappedRefusal is why the Transformers backend stops while it builds a model
