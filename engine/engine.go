@@ -8,7 +8,6 @@ import (
 	"headcount/hw"
 	"headcount/layout"
 	"headcount/model"
-	"headcount/problem"
 	"headcount/weights"
 )
 
@@ -235,9 +234,6 @@ type Note struct {
 	Text     string `json:"text"`
 	Hint     string `json:"hint,omitempty"`
 }
-
-// Refuse marks err as an engine's refusal.
-func Refuse(name string, err *problem.Error) *problem.Error { return err.By(name) }
 
 // Requests is how many requests of a length the pool holds, nil when it is not known.
 // maxModelLen is the length that MaxConcurrency speaks of.

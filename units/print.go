@@ -80,3 +80,11 @@ func notFinite(x float64) (string, bool) {
 	}
 	return "", false
 }
+
+// Plural is a count with its noun: "1 head", "8 heads".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}

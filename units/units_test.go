@@ -113,7 +113,7 @@ func FuzzMul(f *testing.F) {
 
 func TestGroup(t *testing.T) {
 	for n, want := range map[int64]string{
-		0: "0", 7: "7", 999: "999", 1000: "1,000", 8192: "8,192", 131072: "131,072", 1337216: "1,337,216",
+		0: "0", 7: "7", 999: "999", 1000: "1,000", 8192: "8,192", 131072: "131,072", 1048576: "1,048,576", 1337216: "1,337,216",
 		-1: "-1", -1000: "-1,000", -123456: "-123,456",
 		math.MaxInt64: "9,223,372,036,854,775,807", math.MinInt64: "-9,223,372,036,854,775,808",
 	} {
@@ -258,5 +258,13 @@ func BenchmarkGroup(b *testing.B) {
 	var buf [32]byte
 	for b.Loop() {
 		AppendGroup(buf[:0], 1337216)
+	}
+}
+
+func TestPlural(t *testing.T) {
+	for n, want := range map[int]string{0: "0 heads", 1: "1 head", 2: "2 heads"} {
+		if got := Plural(n, "head"); got != want {
+			t.Errorf("Plural(%d) = %q, want %q", n, got, want)
+		}
 	}
 }

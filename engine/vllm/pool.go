@@ -277,19 +277,6 @@ func (d *demand) capacity(gs []group, blocks int64) capacity {
 	return capacity{c, int64(min(c*float64(d.maxLen), 1<<62))}
 }
 
-// appendThousands appends n ≥ 0 with commas.
-func appendThousands(b []byte, n int64) []byte {
-	var digits [20]byte
-	s := strconv.AppendInt(digits[:0], n, 10)
-	for i, d := range s {
-		if i > 0 && (len(s)-i)%3 == 0 {
-			b = append(b, ',')
-		}
-		b = append(b, d)
-	}
-	return b
-}
-
 // blockSizes are the engine's settings once groups are known: the cache's block size, the
 // scheduler's and the hash's (resolve_kv_cache_block_sizes), tokens.
 func blockSizes(gs []group, configured int64, d *demand, prefixCaching bool) (cache, scheduler, hash int64) {

@@ -2,7 +2,6 @@ package vllm
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 
@@ -33,14 +32,6 @@ func TestSpans(t *testing.T) {
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%d layers on %d stages: %v, want %v", tt.layers, tt.stages, got, tt.want)
-		}
-	}
-}
-
-func TestThousands(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1048576: "1,048,576", math.MaxInt64: "9,223,372,036,854,775,807"} {
-		if got := string(appendThousands(nil, n)); got != want {
-			t.Errorf("%d prints as %s, want %s", n, got, want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"headcount/engine"
 	"headcount/problem"
+	"headcount/units"
 )
 
 // Version is the release whose rules are applied unless another is asked for: the one
@@ -152,7 +153,7 @@ func (r *release) lines(to []string, d device, c capacity, maxLen int64) []strin
 	var room [192]byte
 	b := append(room[:0], r.label(d)...)
 	b = append(b, " KV cache size: "...)
-	b = appendThousands(b, c.tokens)
+	b = units.AppendGroup(b, c.tokens)
 	b = append(b, " tokens"...)
 	if r.twoLines {
 		to = append(to, string(b))
@@ -161,7 +162,7 @@ func (r *release) lines(to []string, d device, c capacity, maxLen int64) []strin
 		b = append(b, ", "...)
 	}
 	b = append(b, "Maximum concurrency for "...)
-	b = appendThousands(b, maxLen)
+	b = units.AppendGroup(b, maxLen)
 	b = append(b, " tokens per request: "...)
 	b = strconv.AppendFloat(b, c.concurrency, 'f', 2, 64)
 	return append(to, string(append(b, 'x')))
