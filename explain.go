@@ -66,7 +66,7 @@ func (r *Report) layerStep() Step {
 	group := m.QueryHeads / max(m.KVHeads, 1)
 	return step("What a layer keeps of a token",
 		fmt.Sprintf("%s: %s for %s each: K and V, 2 × %d × %d = %s elements",
-			m.Variant, plural(m.KVHeads, "KV head"), plural(group, "query head"), m.KVHeads, m.HeadDim, units.Group(2*int64(m.KVHeads)*int64(m.HeadDim))),
+			m.Variant, units.Plural(m.KVHeads, "KV head"), units.Plural(group, "query head"), m.KVHeads, m.HeadDim, units.Group(2*int64(m.KVHeads)*int64(m.HeadDim))),
 		"An MLA model would keep one latent here instead, and TP could not split it.")
 }
 
@@ -152,7 +152,7 @@ func tokenStep(rank *engine.Rank) Step {
 // pageStep: what the engine hands out.
 func (r *Report) pageStep(rank *engine.Rank) Step {
 	if r.Engine.Name == "sglang" {
-		line := "pages of " + plural(r.Resolved.PageSize, "token")
+		line := "pages of " + units.Plural(r.Resolved.PageSize, "token")
 		if cell := r.KVCache.CellSize; cell != nil {
 			line = fmt.Sprintf("cell_size %s B, %s", groupFloat(*cell), line)
 		}
@@ -212,7 +212,7 @@ func counted(lines []string) []string {
 // poolStep: what is left for the cache.
 func (r *Report) poolStep() Step {
 	available := *r.KVCache.AvailableBytes
-	if !r.estimated() {
+	if !r.PoolEstimated() {
 		how := "given"
 		if r.KVCache.MambaSlots != nil {
 			how = "for tokens, what the states leave of what is given"
@@ -237,8 +237,8 @@ func (r *Report) poolStep() Step {
 	return s
 }
 
-// estimated reports whether the pool came out of the device's bill.
-func (r *Report) estimated() bool {
+// PoolEstimated reports whether the pool came out of the device's bill, and was not given.
+func (r *Report) PoolEstimated() bool {
 	return r.Memory != nil && r.Memory.KVBytes != nil && r.KVCache.AvailableBytes != nil && r.Memory.KVBytes.P50 == *r.KVCache.AvailableBytes
 }
 
@@ -298,11 +298,4 @@ func groupFloat(x float64) string {
 	}
 	_, fraction, _ := strings.Cut(strconv.FormatFloat(x, 'f', -1, 64), ".")
 	return units.Group(int64(x)) + "." + fraction
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }

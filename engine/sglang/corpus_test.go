@@ -13,40 +13,18 @@ import (
 	"headcount/internal/golden"
 	"headcount/internal/scorecard"
 	"headcount/internal/shared"
-	"headcount/layout"
 	"headcount/model"
 )
-
-// goldenGPUs are the accelerators behind the rows' names.
-var goldenGPUs = map[string]string{
-	"H100": "h100-sxm-80gb", "H200": "h200-sxm-141gb", "B200": "b200-sxm-180gb", "A100": "a100-sxm-80gb",
-	"RTX4090": "rtx-4090-24gb", "L40S": "l40s-48gb", "T4": "t4-16gb",
-}
 
 // rowJob is a golden row as a question to the engine.
 func rowJob(t *testing.T, row *golden.SGLangRow, m *model.Model) engine.Job {
 	l := &row.Layout
-	gpu, err := hw.Lookup(goldenGPUs[row.GPU])
+	gpu, err := hw.Lookup(golden.GPUs[row.GPU])
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine.Job{
-		Model:  m,
-		GPU:    gpu,
-		Layout: layout.Layout{TP: l.TP, PP: l.PP, DP: l.DP, DCP: l.DCP, DPAttention: l.DPAttn},
-		Options: &engine.Options{
-			DType: l.DType, KVCacheDType: l.KVCacheDType, PageSize: l.PageSize, MaxModelLen: l.ContextLength,
-			MemFractionStatic: l.MemFractionStatic, MaxRunningRequests: l.MaxRunningRequests, MaxTotalTokens: l.MaxTotalTokens,
-			ChunkedPrefillSize: l.ChunkedPrefillSize, AttentionBackend: l.AttentionBackend,
-			SpeculativeAlgorithm: l.SpeculativeAlgorithm, SpeculativeSteps: l.SpeculativeSteps,
-			SpeculativeTopK: l.SpeculativeTopK, SpeculativeDraftTokens: l.SpeculativeTokens,
-			DisableRadixCache: l.Args.DisableRadixCache, DisableOverlap: l.Args.DisableOverlap,
-			SWAFullTokensRatio: l.Args.SWAFullTokensRatio, DisableHybridSWA: l.Args.DisableHybridSWA,
-			MaxMambaCacheSize: l.Args.MaxMambaCacheSize, MambaFullRatio: l.Args.MambaFullMemoryRatio,
-			MambaRadixStrategy: l.Args.MambaRadixStrategy, DisableCUDAGraph: l.Args.DisableCUDAGraph, EnableMultimodal: l.Args.EnableMultimodal,
-			MemoryBeginGiB: l.BeginGiB, MemoryEndGiB: l.EndGiB,
-		},
-	}
+	opts := l.Options()
+	return engine.Job{Model: m, GPU: gpu, Layout: l.Parallel(), Options: &opts}
 }
 
 // corpusModels reads configs once each, without the families of package model: this

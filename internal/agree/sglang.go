@@ -7,29 +7,14 @@ import (
 	"strings"
 
 	"headcount"
-	"headcount/engine"
 	"headcount/internal/golden"
 	"headcount/internal/scorecard"
-	"headcount/layout"
 )
 
 // sglangRequest is a row's question in our words; the model is the row's file.
 func sglangRequest(row *golden.SGLangRow) headcount.Request {
-	l := row.Layout
-	req := headcount.Request{Model: row.File, Engine: "sglang", GPU: gpus[row.GPU]}
-	req.Layout = layout.Layout{TP: l.TP, PP: l.PP, DP: l.DP, DCP: l.DCP, DPAttention: l.DPAttn}
-	req.Options = engine.Options{
-		DType: l.DType, KVCacheDType: l.KVCacheDType, PageSize: l.PageSize, MaxModelLen: l.ContextLength,
-		MemFractionStatic: l.MemFractionStatic, MaxRunningRequests: l.MaxRunningRequests, MaxTotalTokens: l.MaxTotalTokens,
-		ChunkedPrefillSize: l.ChunkedPrefillSize, AttentionBackend: l.AttentionBackend,
-		SpeculativeAlgorithm: l.SpeculativeAlgorithm, SpeculativeSteps: l.SpeculativeSteps,
-		SpeculativeTopK: l.SpeculativeTopK, SpeculativeDraftTokens: l.SpeculativeTokens,
-		DisableRadixCache: l.Args.DisableRadixCache, DisableOverlap: l.Args.DisableOverlap,
-		SWAFullTokensRatio: l.Args.SWAFullTokensRatio, DisableHybridSWA: l.Args.DisableHybridSWA,
-		MaxMambaCacheSize: l.Args.MaxMambaCacheSize, MambaFullRatio: l.Args.MambaFullMemoryRatio,
-		MambaRadixStrategy: l.Args.MambaRadixStrategy, DisableCUDAGraph: l.Args.DisableCUDAGraph, EnableMultimodal: l.Args.EnableMultimodal,
-		MemoryBeginGiB: l.BeginGiB, MemoryEndGiB: l.EndGiB,
-	}
+	l := &row.Layout
+	req := headcount.Request{Model: row.File, Engine: "sglang", GPU: golden.GPUs[row.GPU], Layout: l.Parallel(), Options: l.Options()}
 	if l.DraftID != "" {
 		req.SpeculativeDraftModel = strings.ReplaceAll(l.DraftID, "/", "--") + ".json"
 	}

@@ -16,15 +16,10 @@ import (
 	"headcount/problem"
 )
 
-// gpus are the accelerators behind the rows' names.
-var gpus = map[string]string{
-	"H100": "h100-sxm-80gb", "H200": "h200-sxm-141gb", "A100": "a100-sxm-80gb", "B200": "b200-sxm-180gb", "L4": "l4-24gb", "RTX4090": "rtx-4090-24gb",
-}
-
 // vllmRequest is a row's question in our words; the model is the row's file.
 func vllmRequest(row *golden.VLLMRow) headcount.Request {
 	l := row.Layout
-	req := headcount.Request{Model: row.File, GPU: gpus[row.GPU]}
+	req := headcount.Request{Model: row.File, GPU: golden.GPUs[row.GPU]}
 	req.Layout = layout.Layout{TP: l.TP, PP: l.PP, DCP: l.DCP, EP: l.EP}
 	req.Options = engine.Options{
 		DType: l.DType, KVCacheDType: l.KVCacheDType, BlockSize: l.BlockSize, MaxModelLen: l.MaxModelLen, MaxNumBatched: l.MaxNumBatched,

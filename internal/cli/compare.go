@@ -147,7 +147,7 @@ func bytesOrNone(n *int64) string {
 
 // reserved is what the engine keeps of the device beside weights and pool.
 func reserved(r *headcount.Report) string {
-	if r.Memory == nil || r.Memory.KVBytes == nil || r.KVCache.AvailableBytes == nil || r.Memory.KVBytes.P50 != *r.KVCache.AvailableBytes {
+	if !r.PoolEstimated() {
 		return "" // a pool that was given says nothing of it
 	}
 	return units.Bytes(r.Memory.TotalBytes - *r.Memory.WeightsBytes - r.Memory.KVBytes.P50).String()

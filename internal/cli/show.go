@@ -39,7 +39,7 @@ const lineWidth = 118
 // title names the model and its heads: "llama-3-70b · GQA-8: 64 query heads, ...".
 func title(r *headcount.Report) string {
 	m := r.Model
-	heads := fmt.Sprintf("%d query heads, %s × %d", m.QueryHeads, plural(m.KVHeads, "KV head"), m.HeadDim)
+	heads := fmt.Sprintf("%d query heads, %s × %d", m.QueryHeads, units.Plural(m.KVHeads, "KV head"), m.HeadDim)
 	if m.AttentionArch == "MLA" {
 		heads = fmt.Sprintf("%d query heads, one latent of %d", m.QueryHeads, r.LatentDim())
 	}
@@ -185,9 +185,9 @@ func growing(rank *engine.Rank) string {
 		size := run.DType.Bytes()
 		switch {
 		case run.Kind == model.Full && run.KeyDim == run.ValueDim:
-			terms = append(terms, fmt.Sprintf("2 × %d layers × %s × %d × %d B", run.Layers, plural(run.KVHeads, "head"), run.KeyDim, size))
+			terms = append(terms, fmt.Sprintf("2 × %d layers × %s × %d × %d B", run.Layers, units.Plural(run.KVHeads, "head"), run.KeyDim, size))
 		case run.Kind == model.Full:
-			terms = append(terms, fmt.Sprintf("%d layers × %s × (%d + %d) × %d B", run.Layers, plural(run.KVHeads, "head"), run.KeyDim, run.ValueDim, size))
+			terms = append(terms, fmt.Sprintf("%d layers × %s × (%d + %d) × %d B", run.Layers, units.Plural(run.KVHeads, "head"), run.KeyDim, run.ValueDim, size))
 		case run.Kind == model.Latent || run.Kind == model.Indexer:
 			terms = append(terms, fmt.Sprintf("%d layers × %d B", run.Layers, run.PageUnpadded/int64(max(run.BlockSize, 1))))
 		}
@@ -233,24 +233,17 @@ func fixed(run engine.Run) string {
 
 func kindName(k model.Kind) string { return strings.ReplaceAll(string(k), "_", " ") }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 func replication(r *headcount.Report, rank *engine.Rank) string {
 	if r.Layout.DPAttention && r.Layout.DP > 1 {
-		return fmt.Sprintf("%s, each with its own requests", plural(r.Layout.DP, "attention-DP rank"))
+		return fmt.Sprintf("%s, each with its own requests", units.Plural(r.Layout.DP, "attention-DP rank"))
 	}
 	if r.Model.AttentionArch == "MLA" {
 		if dcp := r.Layout.DCP; dcp > 1 {
-			return fmt.Sprintf("%s share the tokens, each a latent in %d", plural(dcp, "rank"), dcp)
+			return fmt.Sprintf("%s share the tokens, each a latent in %d", units.Plural(dcp, "rank"), dcp)
 		}
-		return fmt.Sprintf("the latent is whole on each of %s", plural(r.Layout.TP, "rank"))
+		return fmt.Sprintf("the latent is whole on each of %s", units.Plural(r.Layout.TP, "rank"))
 	}
-	return fmt.Sprintf("%s over %s", plural(r.Model.KVHeads, "KV head"), plural(r.Layout.TP, "rank"))
+	return fmt.Sprintf("%s over %s", units.Plural(r.Model.KVHeads, "KV head"), units.Plural(r.Layout.TP, "rank"))
 }
 
 // poolRows are the pool of one rank and what made it.
@@ -259,7 +252,7 @@ func poolRows(r *headcount.Report) []row {
 		return nil
 	}
 	pool := row{"KV cache pool", units.Bytes(*r.KVCache.AvailableBytes).String(), "", "as given"}
-	if m := r.Memory; m != nil && m.KVBytes != nil && m.KVBytes.P50 == *r.KVCache.AvailableBytes {
+	if m := r.Memory; r.PoolEstimated() {
 		taken := 0.0
 		for _, t := range m.Terms {
 			taken += gib(t.P50)
@@ -306,7 +299,7 @@ func showLog(out io.Writer, r *headcount.Report) {
 		return
 	}
 	head := "The engine will log"
-	if r.Memory != nil && r.Memory.KVBytes != nil && r.KVCache.AvailableBytes != nil && r.Memory.KVBytes.P50 == *r.KVCache.AvailableBytes {
+	if r.PoolEstimated() {
 		head = fmt.Sprintf("The engine will log, within ± %.0f %%", r.Memory.KVBytes.PerCent())
 	}
 	fmt.Fprintln(out, head)
