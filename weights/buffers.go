@@ -27,8 +27,13 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 	for i, span := range b.Spans {
 		layers := m.Layers[span.Start:span.End]
 		t := tally{build: &b, stage: &Stage{}}
-		for _, l := range layers {
-			bytes[i] += t.layerBuffers(l)
+		for start := 0; start < len(layers); {
+			end := start + 1
+			for end < len(layers) && layers[end] == layers[start] {
+				end++
+			}
+			bytes[i] = t.plus(bytes[i], t.times(t.layerBuffers(layers[start]), int64(end-start)))
+			start = end
 		}
 		for j := range m.Buffers {
 			if p := &m.Buffers[j]; onStage(p.Stage, i, len(b.Spans)) && !b.leavesOut(p) {
@@ -49,9 +54,9 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 
 // layerBuffers are the buffers of one layer.
 func (t *tally) layerBuffers(l *model.Layer) (n int64) {
-	for _, c := range l.Caches {
-		switch {
-		case hasScales(&c):
+	for i := range l.Caches {
+		switch c := &l.Caches[i]; {
+		case hasScales(c):
 			n += scales
 		case c.Kind == model.Recurrent:
 			n += t.convView(c.State)
