@@ -14,9 +14,26 @@ import (
 // A Step is one stage of the way from config.json to the engine's log line. Its lines can
 // be redone by hand.
 type Step struct {
+	ID    string   `json:"id"` // one of the constants Step...
 	Title string   `json:"title"`
 	Lines []string `json:"lines"`
 }
+
+// The steps of [Report.Explain], in their order, then those of [Report.Beside].
+const (
+	StepFields = "fields"
+	StepLayer  = "layer"
+	StepRank   = "rank"
+	StepDType  = "dtype"
+	StepToken  = "token"
+	StepUnit   = "unit"
+	StepPool   = "pool"
+	StepBlocks = "blocks"
+	StepTokens = "tokens"
+
+	StepWeights = "weights"
+	StepDecode  = "decode"
+)
 
 // Explain walks from the config's fields to the log line with the Report's own numbers, in
 // nine steps. A Report that ends early, for want of a pool or by a refusal, has the steps
@@ -37,12 +54,12 @@ func (r *Report) Explain() []Step {
 	return append(steps, r.blocksStep(), r.tokensStep())
 }
 
-func step(title string, lines ...string) Step { return Step{title, lines} }
+func step(id, title string, lines ...string) Step { return Step{id, title, lines} }
 
 // fieldsStep: what config.json says, and where each value came from.
 func (r *Report) fieldsStep() Step {
 	m := &r.Model
-	s := Step{Title: "Fields of config.json"}
+	s := Step{ID: StepFields, Title: "Fields of config.json"}
 	for _, f := range []struct {
 		name  string
 		value int
@@ -60,11 +77,11 @@ func (r *Report) layerStep() Step {
 	m := &r.Model
 	if m.AttentionArch == "MLA" {
 		mha := fmt.Sprintf("With K and V per head instead it would be %d heads × (key + value) elements, and TP could split them.", m.QueryHeads)
-		return step("What a layer keeps of a token",
+		return step(StepLayer, "What a layer keeps of a token",
 			fmt.Sprintf("MLA: one latent of %d elements (kv_lora_rank + qk_rope_head_dim), whatever the number of heads", r.LatentDim()), mha)
 	}
 	group := m.QueryHeads / max(m.KVHeads, 1)
-	return step("What a layer keeps of a token",
+	return step(StepLayer, "What a layer keeps of a token",
 		fmt.Sprintf("%s: %s for %s each: K and V, 2 × %d × %d = %s elements",
 			m.Variant, units.Plural(m.KVHeads, "KV head"), units.Plural(group, "query head"), m.KVHeads, m.HeadDim, units.Group(2*int64(m.KVHeads)*int64(m.HeadDim))),
 		"An MLA model would keep one latent here instead, and TP could not split it.")
@@ -94,12 +111,12 @@ func (r *Report) rankStep(rank *engine.Rank) Step {
 	if m.AttentionArch == "MLA" {
 		kv = fmt.Sprintf("the latent is whole on every rank: %d copies", rank.KVReplication)
 	}
-	return step("On one rank", heads, kv)
+	return step(StepRank, "On one rank", heads, kv)
 }
 
 // dtypeStep: bytes of a token in one layer.
 func dtypeStep(rank *engine.Rank) Step {
-	s := Step{Title: "In the cache's dtype, one layer"}
+	s := Step{ID: StepDType, Title: "In the cache's dtype, one layer"}
 	for _, run := range rank.Layers {
 		switch {
 		case run.StateBytes != nil:
@@ -145,7 +162,7 @@ func tokenStep(rank *engine.Rank) Step {
 	for _, kind := range order {
 		parts = append(parts, fmt.Sprintf("%d %s", byKind[kind], strings.ReplaceAll(string(kind), "_", " ")))
 	}
-	return step("Over the layers of a rank", fmt.Sprintf("%s layers: %s B a token on a rank that grow with every token",
+	return step(StepToken, "Over the layers of a rank", fmt.Sprintf("%s layers: %s B a token on a rank that grow with every token",
 		strings.Join(parts, " + "), units.Group(rank.BytesPerToken)))
 }
 
@@ -156,9 +173,9 @@ func (r *Report) pageStep(rank *engine.Rank) Step {
 		if cell := r.KVCache.CellSize; cell != nil {
 			line = fmt.Sprintf("cell_size %s B, %s", groupFloat(*cell), line)
 		}
-		return step("SGLang's unit", line)
+		return step(StepUnit, "SGLang's unit", line)
 	}
-	s := Step{Title: "vLLM's unit, the block"}
+	s := Step{ID: StepUnit, Title: "vLLM's unit, the block"}
 	for _, g := range r.KVCache.Groups {
 		line := fmt.Sprintf("a group of %d layers (%s): blocks of %d tokens, page %s B a layer", g.Layers, g.Kind, g.BlockSize, units.Group(g.PageSize))
 		if rank.BytesPerBlock != nil && len(r.KVCache.Groups) > 1 && len(r.Ranks) == 1 {
@@ -217,13 +234,13 @@ func (r *Report) poolStep() Step {
 		if r.KVCache.MambaSlots != nil {
 			how = "for tokens, what the states leave of what is given"
 		}
-		return step("The pool of a rank", fmt.Sprintf("%s: %s B (%s)", how, units.Group(available), units.Bytes(available)))
+		return step(StepPool, "The pool of a rank", fmt.Sprintf("%s: %s B (%s)", how, units.Group(available), units.Bytes(available)))
 	}
 	share := units.Bytes(r.Memory.TotalBytes).String()
 	if r.Engine.Name == "vllm" {
 		share = fmt.Sprintf("%.2f of %s", r.Memory.Fraction, share)
 	}
-	s := step("The pool of a rank", share,
+	s := step(StepPool, "The pool of a rank", share,
 		fmt.Sprintf("− %-22s %10s", "weights", units.Bytes(*r.Memory.WeightsBytes)))
 	for _, t := range r.Memory.Terms {
 		line := fmt.Sprintf("− %-22s %10s", t.Name, units.Bytes(t.P50))
@@ -246,9 +263,9 @@ func (r *Report) PoolEstimated() bool {
 func (r *Report) blocksStep() Step {
 	available := *r.KVCache.AvailableBytes
 	if cell := r.KVCache.CellSize; cell != nil && *cell > 0 {
-		return step("Cells in the pool", fmt.Sprintf("%s // %s, whole pages of %d = %s tokens", units.Group(available), groupFloat(*cell), r.Resolved.PageSize, units.Group(*r.KVCache.MaxTotalNumTokens)))
+		return step(StepBlocks, "Cells in the pool", fmt.Sprintf("%s // %s, whole pages of %d = %s tokens", units.Group(available), groupFloat(*cell), r.Resolved.PageSize, units.Group(*r.KVCache.MaxTotalNumTokens)))
 	}
-	s := Step{Title: "Blocks in the pool"}
+	s := Step{ID: StepBlocks, Title: "Blocks in the pool"}
 	for i := range r.Ranks {
 		if n, b := r.Ranks[i].NumBlocks, r.Ranks[i].BytesPerBlock; n != nil && b != nil {
 			s.Lines = append(s.Lines, fmt.Sprintf("stage %d: %s // %s = %s", i, units.Group(available), units.Group(*b), units.Group(*n)))
@@ -262,7 +279,7 @@ func (r *Report) blocksStep() Step {
 
 // tokensStep: what the log says of it.
 func (r *Report) tokensStep() Step {
-	s := Step{Title: "Tokens and requests"}
+	s := Step{ID: StepTokens, Title: "Tokens and requests"}
 	length := r.Model.MaxModelLen
 	if c := r.KVCache.MaxConcurrency; c != nil && r.KVCache.NumBlocks != nil && *c > 0 {
 		s.Lines = append(s.Lines,
@@ -289,6 +306,54 @@ func (r *Report) idealised() []string {
 		fmt.Sprintf("a request takes %s B fixed (windows, states) + %s B a token", units.Group(kv.FixedBytesPerRequest), units.Group(kv.BytesPerToken)),
 		fmt.Sprintf("pool / %s B a token alone would have said %s tokens", units.Group(rank.BytesPerToken), units.Group(tokens)),
 	}
+}
+
+// Beside are two steps that lie beside that way: the weights of a rank, and where decode
+// attention stands under the device's roof. Either is left out where it is not known.
+func (r *Report) Beside() []Step {
+	var steps []Step
+	if len(r.Ranks) > 0 && r.Ranks[0].Weights != nil {
+		steps = append(steps, weightsStep(&r.Ranks[0]))
+	}
+	if r.Roofline != nil && len(r.Roofline.Layers) > 0 {
+		steps = append(steps, r.decodeStep())
+	}
+	return steps
+}
+
+// weightsStep: what the weights of a rank are made of.
+func weightsStep(rank *engine.Rank) Step {
+	s, w := step(StepWeights, "The weights of a rank"), rank.Weights
+	for _, part := range []struct {
+		name  string
+		bytes int64
+	}{
+		{"embedding", w.Embedding}, {"lm_head", w.LMHead}, {"attention", w.Attention}, {"mlp", w.MLP},
+		{"moe_experts", w.MoEExperts}, {"moe_router", w.MoERouter}, {"moe_shared", w.MoEShared},
+		{"norm", w.Norm}, {"vision", w.Vision}, {"other", w.Other},
+	} {
+		if part.bytes > 0 {
+			s.Lines = append(s.Lines, fmt.Sprintf("+ %-11s %18s B", part.name, units.Group(part.bytes)))
+		}
+	}
+	total := *rank.WeightBytes
+	s.Lines = append(s.Lines, fmt.Sprintf("= %-11s %18s B  (%s)", "weights", units.Group(total), units.Bytes(total)))
+	return s
+}
+
+// decodeStep: the operations that a cached token feeds for each of its bytes, and the
+// device's ridge.
+func (r *Report) decodeStep() Step {
+	s := step(StepDecode, "Decode attention under the roof, one layer on one rank")
+	for _, p := range r.Roofline.Layers {
+		s.Lines = append(s.Lines, fmt.Sprintf("%s: %s FLOP for each cached token / its %s B = %s FLOP/byte",
+			p.Kind, units.Group(p.FLOPPerToken), units.Group(p.CellBytes), units.Digits(p.Intensity, 3)))
+		if p.ShareOfRidge != nil {
+			s.Lines = append(s.Lines, fmt.Sprintf("   %s / %.1f, the ridge of the %s = %.1f %%: bound by %s",
+				units.Digits(p.Intensity, 3), *r.Roofline.Ridge, r.Roofline.Accelerator, *p.ShareOfRidge*100, p.Bound))
+		}
+	}
+	return s
 }
 
 // groupFloat writes a number of bytes, which windows and states can make a fraction.

@@ -144,11 +144,12 @@ func underRoof(gpu *hw.Accelerator, m *model.Model, l layout.Layout, kv dtype.Ty
 				continue
 			}
 			seen[c.Kind] = true
-			x, err := c.Attn.Intensity(tp, kv.Bytes())
-			if err != nil {
+			cost, err := roofline.Decode(c.Attn, tp, kv.Bytes(), 1)
+			if err != nil || cost.Bytes <= 0 {
 				continue
 			}
-			point := RooflinePoint{Kind: string(c.Kind), Intensity: float64(x)}
+			x := cost.Intensity()
+			point := RooflinePoint{Kind: string(c.Kind), FLOPPerToken: int64(cost.FLOP), CellBytes: int64(cost.Bytes), Intensity: float64(x)}
 			if known {
 				share := float64(x) / float64(ridge)
 				point.ShareOfRidge = &share

@@ -67,6 +67,8 @@ type Roofline struct {
 // A RooflinePoint is one kind of layer's decode attention on one rank.
 type RooflinePoint struct {
 	Kind         string   `json:"kind"`
+	FLOPPerToken int64    `json:"flop_per_token"` // one layer, for each cached token of a decode step
+	CellBytes    int64    `json:"cell_bytes"`     // one layer, what of the token is read for it
 	Intensity    float64  `json:"intensity_flop_per_byte"`
 	ShareOfRidge *float64 `json:"share_of_ridge"`
 	Bound        string   `json:"bound"` // bandwidth, compute; "" when the roof is not known

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headcount"
+	"headcount/internal/digest"
 	"headcount/layout"
 	"headcount/problem"
 	"headcount/units"
@@ -88,9 +89,9 @@ func showColumns(a *app, columns []*headcount.Report) {
 		}
 	}
 	line("", func(r *headcount.Report) string { return r.Model.Name })
-	line("engine", func(r *headcount.Report) string { return engineName(r.Engine.Name) + " " + r.Engine.Version })
+	line("engine", func(r *headcount.Report) string { return digest.EngineName(r.Engine.Name) + " " + r.Engine.Version })
 	line("variant", func(r *headcount.Report) string { return r.Model.Variant })
-	line("layout", func(r *headcount.Report) string { return layoutName(r.Layout) })
+	line("layout", func(r *headcount.Report) string { return digest.LayoutName(r.Layout) })
 	line("layers", func(r *headcount.Report) string { return strconv.Itoa(r.Model.Layers) })
 	line("refused", func(r *headcount.Report) string {
 		if r.Error == nil {
@@ -166,7 +167,7 @@ func (a *app) showCrossover(ctx context.Context, requests []headcount.Request) e
 	for _, req := range requests {
 		label := req.Model
 		if req.Engine != requests[0].Engine || req.Engine != requests[len(requests)-1].Engine {
-			label += " on " + engineName(req.Engine)
+			label += " on " + digest.EngineName(req.Engine)
 		}
 		fmt.Fprintf(w, "%s\t", label)
 		for _, tp := range sizes {
@@ -190,7 +191,7 @@ func showDifference(a *app, columns []*headcount.Report) {
 		if y.Model.Name != x.Model.Name || y.Engine.Name == x.Engine.Name || x.Error != nil || y.Error != nil {
 			continue
 		}
-		fmt.Fprintf(a.stdout, "\nWhat sets %s and %s apart\n", engineName(x.Engine.Name), engineName(y.Engine.Name))
+		fmt.Fprintf(a.stdout, "\nWhat sets %s and %s apart\n", digest.EngineName(x.Engine.Name), digest.EngineName(y.Engine.Name))
 		for _, line := range slices.Concat(poolDifference(x, y), tokenDifference(x, y), countDifference(x, y)) {
 			fmt.Fprintf(a.stdout, "  %s\n", line)
 		}
@@ -204,7 +205,7 @@ func poolDifference(x, y *headcount.Report) []string {
 	}
 	var lines []string
 	for _, r := range []*headcount.Report{x, y} {
-		line := fmt.Sprintf("memory: %s reserves %s a rank", engineName(r.Engine.Name), reserved(r))
+		line := fmt.Sprintf("memory: %s reserves %s a rank", digest.EngineName(r.Engine.Name), reserved(r))
 		for _, t := range r.Memory.Terms {
 			line += fmt.Sprintf(", %s %s", strings.ReplaceAll(t.Name, "_", " "), units.Bytes(t.P50))
 		}
@@ -226,7 +227,7 @@ func tokenDifference(x, y *headcount.Report) []string {
 				fixed += run.Layers
 			}
 		}
-		line := fmt.Sprintf("tokens: on %s one adds %s to a rank", engineName(r.Engine.Name), units.Bytes(rank.BytesPerToken))
+		line := fmt.Sprintf("tokens: on %s one adds %s to a rank", digest.EngineName(r.Engine.Name), units.Bytes(rank.BytesPerToken))
 		if fixed > 0 {
 			line += fmt.Sprintf("; %d of its layers keep a window or a state, %s a request", fixed, units.Bytes(r.KVCache.FixedBytesPerRequest))
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headcount"
+	"headcount/internal/digest"
 	"headcount/problem"
 	"headcount/units"
 )
@@ -39,7 +40,7 @@ plan, for one layout.`,
 			if asJSON {
 				err = encode(a, steps)
 			} else {
-				fmt.Fprintln(a.stdout, spread(title(r), setup(r), lineWidth))
+				fmt.Fprintln(a.stdout, spread(digest.Title(r), digest.Setup(r), lineWidth))
 				for i, s := range steps {
 					fmt.Fprintf(a.stdout, "\n%d. %s\n", i+1, s.Title)
 					for _, line := range s.Lines {

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"headcount"
+	"headcount/internal/digest"
 	"headcount/layout"
 	"headcount/problem"
 	"headcount/units"
@@ -116,7 +117,7 @@ func nodeLayouts(n int, engineName string) []layout.Layout {
 
 func showRanked(a *app, found []ranked) error {
 	best := found[0]
-	fmt.Fprintln(a.stdout, spread(title(best.Report), fmt.Sprintf("%s · %d GPUs", engineName(best.Report.Engine.Name), best.GPUs), lineWidth))
+	fmt.Fprintln(a.stdout, spread(digest.Title(best.Report), fmt.Sprintf("%s · %d GPUs", digest.EngineName(best.Report.Engine.Name), best.GPUs), lineWidth))
 	w := newTable(a.stdout, tabwriter.AlignRight)
 	fmt.Fprintln(w, "layout\treplicas\tKV heads\tcopies\tKV/token\tpool\ttokens a replica\trequests\t")
 	for _, f := range found {
@@ -128,7 +129,7 @@ func showRanked(a *app, found []ranked) error {
 		if t := r.KVCache.Tokens; t != nil {
 			tokens = units.Group(*t * int64(servers(r.Layout)))
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d×\t%s\t%s\t%s\t%.1f\t\n", layoutName(r.Layout), f.Replicas, rank.KVHeads, rank.KVReplication,
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d×\t%s\t%s\t%s\t%.1f\t\n", digest.LayoutName(r.Layout), f.Replicas, rank.KVHeads, rank.KVReplication,
 			units.Bytes(rank.BytesPerToken), pool, tokens, f.Requests)
 	}
 	if err := w.Flush(); err != nil {
