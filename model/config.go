@@ -133,10 +133,14 @@ func (c *Config) Known() bool { return c.text.known }
 // Refused is why the file's class, or that of a config nested in it, does not take the file;
 // nil when it does. Any engine that reads it by that class refuses it.
 func (c *Config) Refused() *problem.Error {
-	if c.top.attributes.err == nil {
+	err := c.top.attributes.err
+	if err == nil && c.path != "" && c.text.attributes.err != nil { // beside a class that is no one's of Transformers
+		err = within(c.path, c.text.attributes.err)
+	}
+	if err == nil {
 		return nil
 	}
-	own := *c.top.attributes.err // the caller's, to say by whom
+	own := *err // the caller's, to say by whom
 	return &own
 }
 

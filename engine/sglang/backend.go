@@ -158,6 +158,11 @@ func (f *flags) archRules() *problem.Error {
 		if f.maxRunning == 0 {
 			f.maxRunning = 256
 		}
+		switch f.spec.algorithm {
+		case "", "EAGLE", "NEXTN", "DSPARK":
+		default:
+			return problem.New(problem.Unsupported, "speculative_algorithm", f.spec.algorithm, "DeepSeek-V4 drafts with EAGLE or DSPARK").By(name)
+		}
 	}
 	if f.entry.has(deepseek) {
 		return f.deepSeekRules(unset)

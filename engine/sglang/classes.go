@@ -55,7 +55,7 @@ func lookupClass(modelType string) (c ownClass, ok bool) {
 // engine has its own (utils/hf_transformers/config.py); which nested model types there are
 // is the engine's to say, in readable.
 func (r *reading) strict() *problem.Error {
-	err := r.config.top.Refused()
+	err := r.config.text.Refused()
 	if err == nil || r.kind == "deepseek_vl_v2" || strings.HasSuffix(err.Field, "model_type") {
 		return nil // DeepSeek-VL2's nested config has a class of the engine's alone
 	}

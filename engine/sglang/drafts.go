@@ -1,6 +1,7 @@
 package sglang
 
 import (
+	"headcount/checkpoint"
 	"headcount/dtype"
 	"headcount/model"
 	"headcount/problem"
@@ -95,6 +96,9 @@ func (f *flags) blockDraft(d *draft) *problem.Error {
 	if refusal != nil {
 		return refusal
 	}
+	if refusal := f.targetLayers(own); refusal != nil {
+		return refusal
+	}
 	element := f.dtypeOf(own).Bytes()
 	switch f.kvDType {
 	case "fp8_e4m3", "fp8_e5m2", "mxfp8", "nvfp4", "fp4_mx_block16":
@@ -106,6 +110,33 @@ func (f *flags) blockDraft(d *draft) *problem.Error {
 	return nil
 }
 
+// targetLayers refuses a draft that reads layers which the target does not have
+// (dflash_utils.py, resolve_target_layer_ids).
+func (f *flags) targetLayers(own *reading) *problem.Error {
+	ids, ok := own.blockField("target_layer_ids")
+	if !ok || ids.Kind() == checkpoint.Null {
+		return nil
+	}
+	if len(ids.List()) == 0 {
+		return problem.New(problem.BadValue, "target_layer_ids", ids.Any(), "names no layer of the target").By(name)
+	}
+	for _, id := range ids.List() {
+		if n := intIn(id); n < 0 || n >= f.layers {
+			return problem.New(problem.BadValue, "target_layer_ids", n, "not a layer of the target, which has %d", f.layers).
+				WithHint("draft with a model that was trained for this one").By(name)
+		}
+	}
+	return nil
+}
+
+// blockField is a field of a draft that drafts blocks: in dflash_config, else beside it.
+func (r *reading) blockField(key string) (checkpoint.Value, bool) {
+	if v, ok := r.config.top.Object("dflash_config").Get(key); ok {
+		return v, true
+	}
+	return r.config.top.Value(key)
+}
+
 // draftKey is where a Model keeps what the engine took from it as a draft.
 type draftKey struct{}
 
@@ -114,19 +145,18 @@ type draftKey struct{}
 func readDraft(m *model.Model) (*reading, *problem.Error) {
 	return once(m, draftKey{}, func() (*reading, *problem.Error) {
 		r := newReading(m)
+		if refusal := r.mistral(); refusal != nil {
+			return nil, refusal
+		}
 		r.entry, _ = lookupArch(r.arch)
 		r.dtype = r.configDType()
 		r.shape()
 		r.windows()
-		top := r.config.top
-		v, ok := top.Object("dflash_config").Get("block_size")
-		if !ok {
-			v, _ = top.Value("block_size")
-		}
-		r.block = intIn(v)
+		block, _ := r.blockField("block_size")
+		r.block = intIn(block)
 		if err := r.config.err; err != nil {
 			return nil, err.By(name)
 		}
-		return r, nil
+		return r, r.strict()
 	})
 }

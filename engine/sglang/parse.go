@@ -11,8 +11,8 @@ import (
 // the one the file names (utils/hf_transformers/config.py, HfModelConfigParser.parse).
 func (r *reading) identity() *problem.Error {
 	top := r.config.top
-	if mistralFormat(r.name) && top.Params() == nil {
-		return problem.New(problem.Unsupported, "model", r.name, "taken for a checkpoint in Mistral's format by its name, and there is no params.json").By(name)
+	if refusal := r.mistral(); refusal != nil {
+		return refusal
 	}
 	auto, _ := top.Object("auto_map").Get("AutoModel")
 	switch class, _ := auto.Text(); {
@@ -55,6 +55,14 @@ func internVL(llm *checkpoint.Object) *problem.Error {
 	default:
 		return problem.New(problem.Unsupported, "llm_config.architectures", arch, "not a text model that the engine's InternVL class reads").By(name)
 	}
+}
+
+// mistral refuses a config.json of a checkpoint that the engine looks for params.json in.
+func (r *reading) mistral() *problem.Error {
+	if !mistralFormat(r.name) || r.config.top.Params() != nil {
+		return nil
+	}
+	return problem.New(problem.Unsupported, "model", r.name, "taken for a checkpoint in Mistral's format by its name, and there is no params.json").By(name)
 }
 
 // mistralFormat: the engine takes these for checkpoints in Mistral's own format, by path

@@ -115,6 +115,10 @@ func (f *flags) speculative() *problem.Error {
 			s.steps = s.tokens / s.topK
 		}
 	default:
+		if f.attnDP > 1 {
+			return problem.New(problem.Unsupported, "speculative_algorithm", s.algorithm, "runs with DP attention only where the head is data parallel too").
+				WithHint("the engine wants --enable-dp-lm-head, a layout that is not planned here").By(name)
+		}
 		s.steps, s.topK = 1, 1
 		if s.tokens == 0 {
 			s.tokens = 16

@@ -164,6 +164,9 @@ func (m mutation) layers(o map[string]any) {
 			now = 1 + m.IntN(8)
 		}
 		o[key] = now
+		if shared, ok := integer(o, "num_kv_shared_layers"); ok {
+			o["num_kv_shared_layers"] = min(shared, now-1)
+		}
 		again := m.random.one(3)
 		for _, k := range sortedKeys(o) {
 			o[k] = m.perLayer(o[k], was, now, again)
@@ -370,8 +373,11 @@ func (m mutation) absent(o map[string]any) {
 	}
 	var sizes []string
 	for _, k := range sortedKeys(o) {
-		if k == "vocab_size" || k == "hidden_size" || k == "ffn_hidden_size" {
-			continue // which few classes have a default for
+		switch k {
+		case "vocab_size", "hidden_size", "ffn_hidden_size": // few classes have a default
+			continue
+		case "num_attention_heads", "num_key_value_heads": // the default need not fit the other
+			continue
 		}
 		_, drawn := choices[k]
 		_, whole := integer(o, k)

@@ -255,7 +255,7 @@ def describe(cls, known, report):
     if rope:
         entry["rope"] = rope
     if not by_init and hasattr(cls, "__class_validators__"):
-        conditions = checks(cls, fields, report)
+        conditions = unwanted(cls) + checks(cls, fields, report)
         if conditions:
             entry["checks"] = conditions
         owner = next((c for c in cls.__mro__ if "validate_layer_type" in c.__dict__), None)
@@ -378,6 +378,20 @@ def checks(cls, fields, report):
                     report.append(f"check {formulas.ast.unparse(st.test)[:80]}: {e}")
             elif not isinstance(st, formulas.ast.Expr):
                 report.append(f"check {formulas.ast.unparse(st)[:80]!r}")
+    return out
+
+
+def unwanted(cls):
+    """Fields whose truth in the file makes the constructor raise, as conditions."""
+    fn = cls.__dict__.get("__post_init__")
+    if not inspect.isfunction(fn):
+        return []
+    body = formulas.ast.parse(formulas.textwrap.dedent(inspect.getsource(fn))).body[0].body
+    out = []
+    for st in body:
+        if isinstance(st, formulas.ast.If) and isinstance(st.body[0], formulas.ast.Raise):
+            popped = formulas.re.fullmatch(r"kwargs\.pop\('(\w+)', False\)", formulas.ast.unparse(st.test))
+            out += [f"given.{popped[1]}"] if popped else []
     return out
 
 
