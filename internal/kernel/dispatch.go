@@ -1,0 +1,28 @@
+package kernel
+
+// An implementation is one set of inner loops. Its functions are reached through the
+// exported ones, which have checked every length and offset.
+type implementation struct {
+	name         string
+	pairs        bool // the processor multiplies pairs of bfloat16
+	scores       func(dst, q []float32, t Tiles, width int)
+	scoresPairs  func(dst []float32, q []uint16, t Tiles, width int)
+	values       func(acc, alpha, p []float32, t Tiles, width int)
+	valuesPairs  func(acc, alpha []float32, p []uint16, t Tiles, width int)
+	softmax      func(s []float32, st State, see []Span, scale float32)
+	softmaxPairs func(p []uint16, s []float32, st State, see []Span, scale float32)
+	unpack       func(dst []byte, to Format, src []byte, from Format)
+	transpose    func(dst, src []byte, width int, format Format)
+	combine      func(dst, src, w []float32, width int)
+	read         func(b []byte) uint64
+	dotPeak      func(iterations int) int64
+	fmaPeak      func(iterations int) int64
+}
+
+var impl = &generic
+
+// Path is the implementation in use: "avx512bf16", "avx512", "avx2" or "go".
+func Path() string { return impl.name }
+
+// Pairs reports whether products of bfloat16 pairs are an instruction, and not an imitation.
+func Pairs() bool { return impl.pairs }
