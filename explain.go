@@ -102,10 +102,7 @@ func (r *Report) LatentDim() int {
 
 // rankStep: what tensor parallelism does to it.
 func (r *Report) rankStep(rank *engine.Rank) Step {
-	tp, m := r.Layout.TP, &r.Model
-	if r.Layout.DPAttention {
-		tp = max(1, tp/r.Layout.DP)
-	}
+	tp, m := r.Layout.AttentionTP(), &r.Model
 	heads := fmt.Sprintf("query heads: %d / TP %d = %d a rank", m.QueryHeads, tp, rank.QueryHeads)
 	kv := fmt.Sprintf("KV heads: max(1, %d / TP %d) = %d a rank, %d× in all", m.KVHeads, tp, rank.KVHeads, rank.KVReplication)
 	if m.AttentionArch == "MLA" {
@@ -122,18 +119,11 @@ func dtypeStep(rank *engine.Rank) Step {
 		case run.StateBytes != nil:
 			s.Lines = append(s.Lines, fmt.Sprintf("%s: a state of %s per request", run.Kind, units.Bytes(*run.StateBytes)))
 		case run.BlockSize > 0:
-			s.Lines = append(s.Lines, fmt.Sprintf("%s: %s = %s B a token", run.Kind, elements(run), units.Group(run.PageUnpadded/int64(run.BlockSize))))
+			s.Lines = append(s.Lines, fmt.Sprintf("%s: %s = %s B a token", run.Kind, run.Elements(), units.Group(run.PageUnpadded/int64(run.BlockSize))))
 		}
 	}
 	s.Lines = unique(s.Lines)
 	return s
-}
-
-func elements(run engine.Run) string {
-	if run.Kind == model.Latent || run.Kind == model.Indexer {
-		return fmt.Sprintf("%d elements, %s", run.KeyDim, run.DType)
-	}
-	return fmt.Sprintf("%d × (%d + %d) × %d B (%s)", run.KVHeads, run.KeyDim, run.ValueDim, run.DType.Bytes(), run.DType)
 }
 
 func unique(lines []string) []string {
@@ -160,7 +150,7 @@ func tokenStep(rank *engine.Rank) Step {
 	}
 	var parts []string
 	for _, kind := range order {
-		parts = append(parts, fmt.Sprintf("%d %s", byKind[kind], strings.ReplaceAll(string(kind), "_", " ")))
+		parts = append(parts, fmt.Sprintf("%d %s", byKind[kind], kind.Words()))
 	}
 	return step(StepToken, "Over the layers of a rank", fmt.Sprintf("%s layers: %s B a token on a rank that grow with every token",
 		strings.Join(parts, " + "), units.Group(rank.BytesPerToken)))

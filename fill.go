@@ -3,6 +3,7 @@ package headcount
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"headcount/attn"
 	"headcount/dtype"
@@ -19,13 +20,33 @@ import (
 func (r *Report) describe(about *subject) {
 	m := about.model
 	r.Model = ModelReport{Name: m.Name, Architecture: m.Architecture, ModelType: m.ModelType, Layers: len(m.Layers),
-		QueryHeads: m.QueryHeads, KVHeads: m.KVHeads, HeadDim: m.HeadDim, Parameters: about.parameters, WeightBytes: about.bytes, Provenance: m.Provenance}
+		QueryHeads: m.QueryHeads, KVHeads: m.KVHeads, HeadDim: m.HeadDim, Parameters: about.parameters, WeightBytes: about.bytes, LayerKinds: about.kinds, Provenance: m.Provenance}
 	for _, key := range about.duplicates {
 		r.note("duplicate-key", "warning", key+" is given more than once; the last one counts, as in Python")
 	}
 	if about.headers != nil {
 		r.note("tensor-headers", "warning", about.headers.Error())
 	}
+}
+
+// layerKinds are the kinds of cache that each layer keeps, equal neighbours together.
+func layerKinds(m *model.Model) []LayerRun {
+	var runs []LayerRun
+	var before *model.Layer
+	for _, layer := range m.Layers {
+		if layer != before {
+			kinds := []model.Kind{}
+			for _, c := range layer.Caches {
+				kinds = append(kinds, c.Kind)
+			}
+			if n := len(runs); n == 0 || !slices.Equal(runs[n-1].Kinds, kinds) {
+				runs = append(runs, LayerRun{Kinds: kinds})
+			}
+			before = layer
+		}
+		runs[len(runs)-1].Layers++
+	}
+	return runs
 }
 
 func (r *Report) note(id, severity, text string) {
@@ -50,6 +71,9 @@ func (r *Report) take(res *engine.Result) {
 func (r *Report) fill() {
 	if r.Ranks == nil {
 		r.Ranks = []engine.Rank{}
+	}
+	if r.Model.LayerKinds == nil {
+		r.Model.LayerKinds = []LayerRun{}
 	}
 	if r.KVCache.Groups == nil {
 		r.KVCache.Groups = []engine.Group{}
@@ -133,10 +157,7 @@ func underRoof(gpu *hw.Accelerator, m *model.Model, l layout.Layout, kv dtype.Ty
 		x := math.Round(float64(ridge)*10) / 10
 		roof.Ridge = &x
 	}
-	tp := l.TP
-	if l.DPAttention {
-		tp = max(1, tp/l.DP)
-	}
+	tp := l.AttentionTP()
 	seen := map[model.Kind]bool{}
 	for _, layer := range m.Layers {
 		for _, c := range layer.Caches {

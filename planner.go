@@ -79,7 +79,7 @@ func (p *Planner) plan(ctx context.Context, req *Request, r *Report) error {
 	}
 	m := about.model
 	r.describe(about)
-	gpu, err := req.accelerator()
+	gpu, err := req.Device()
 	if err != nil {
 		return err
 	}
@@ -129,8 +129,9 @@ func lookupEngine(name string) (engine.Engine, error) {
 // A subject is what a request asks about, resolved.
 type subject struct {
 	model      *model.Model
-	parameters *int64   // whole model; nil when not known
-	bytes      *int64   // of them
+	parameters *int64 // whole model; nil when not known
+	bytes      *int64 // of them
+	kinds      []LayerRun
 	duplicates []string // keys that the config gives more than once
 	headers    error    // why the checkpoint's tensor headers were of no use; nil if they were, or were not needed
 }
@@ -151,7 +152,7 @@ func (p *Planner) subject(ctx context.Context, req *Request, eng engine.Engine) 
 	if err != nil {
 		return nil, unserved(eng, src, req.AssumeArchitecture, err)
 	}
-	s := &subject{model: m, duplicates: src.Duplicates}
+	s := &subject{model: m, kinds: layerKinds(m), duplicates: src.Duplicates}
 	if weights.Unknown(m) != "" {
 		s.headers = src.ReadTensors()
 		m.Tensors = src.Tensors

@@ -6,6 +6,7 @@ import (
 	"headcount/dtype"
 	"headcount/engine"
 	"headcount/layout"
+	"headcount/model"
 	"headcount/problem"
 	"headcount/vram"
 )
@@ -54,7 +55,15 @@ type ModelReport struct {
 	Quantization  *string           `json:"quantization"`
 	Parameters    *int64            `json:"parameters"`   // null when not known from the config, nor from tensor headers
 	WeightBytes   *int64            `json:"weight_bytes"` // of them, all ranks, each stored once
+	LayerKinds    []LayerRun        `json:"layer_kinds"`  // in order, equal neighbours together
 	Provenance    map[string]string `json:"provenance"`   // field ← where its value came from
+}
+
+// A LayerRun is layers in a row whose caches are of the same kinds: none for a layer that
+// keeps nothing of its own.
+type LayerRun struct {
+	Layers int          `json:"layers"`
+	Kinds  []model.Kind `json:"kinds"`
 }
 
 // A Roofline says where decode attention stands under an accelerator's roof.
@@ -72,4 +81,16 @@ type RooflinePoint struct {
 	Intensity    float64  `json:"intensity_flop_per_byte"`
 	ShareOfRidge *float64 `json:"share_of_ridge"`
 	Bound        string   `json:"bound"` // bandwidth, compute; "" when the roof is not known
+}
+
+// Heaviest is the stage on which a token costs most, and so the one that binds; nil where
+// the report has no stage.
+func (r *Report) Heaviest() *engine.Rank {
+	var best *engine.Rank
+	for i := range r.Ranks {
+		if best == nil || r.Ranks[i].BytesPerToken > best.BytesPerToken {
+			best = &r.Ranks[i]
+		}
+	}
+	return best
 }

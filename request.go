@@ -181,8 +181,8 @@ func (req *Request) pooled() bool {
 	return req.KVCacheMemory > 0 || req.MemoryEndGiB > 0 || req.NumGPUBlocksOverride > 0
 }
 
-// accelerator is the device asked for, nil for none.
-func (req *Request) accelerator() (*hw.Accelerator, error) {
+// Device is the accelerator asked for, nil for none.
+func (req *Request) Device() (*hw.Accelerator, error) {
 	if req.Accelerator != nil {
 		return req.Accelerator, req.Accelerator.Check()
 	}

@@ -3,6 +3,8 @@
 package engine
 
 import (
+	"fmt"
+
 	"headcount/attn"
 	"headcount/dtype"
 	"headcount/hw"
@@ -146,6 +148,15 @@ type Run struct {
 	StateBytes   *int64       `json:"state_bytes"`
 	StateShapes  [][]int      `json:"state_shapes,omitempty"`
 	StateDTypes  []dtype.Type `json:"state_dtypes,omitempty"`
+}
+
+// Elements is what one token adds in one layer of the run, as arithmetic that can be redone:
+// "1 × (128 + 128) × 2 B (bfloat16)".
+func (r *Run) Elements() string {
+	if r.Kind == model.Latent || r.Kind == model.Indexer {
+		return fmt.Sprintf("%d elements, %s", r.KeyDim, r.DType)
+	}
+	return fmt.Sprintf("%d × (%d + %d) × %d B (%s)", r.KVHeads, r.KeyDim, r.ValueDim, r.DType.Bytes(), r.DType)
 }
 
 // A Group is layers that share block tables (vLLM).

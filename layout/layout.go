@@ -2,7 +2,12 @@
 // decode-context parallelism, and which sizes go together.
 package layout
 
-import "headcount/problem"
+import (
+	"fmt"
+	"strings"
+
+	"headcount/problem"
+)
 
 // A Layout is the parallel sizes of one server. The zero Layout is one rank.
 type Layout struct {
@@ -18,6 +23,47 @@ type Layout struct {
 func (l Layout) Normal() Layout {
 	l.TP, l.PP, l.DP, l.DCP = max(l.TP, 1), max(l.PP, 1), max(l.DP, 1), max(l.DCP, 1)
 	return l
+}
+
+// String is "TP 8 · PP 2 · DCP 2"; sizes of one are left out, but for TP.
+func (l Layout) String() string {
+	parts := []string{fmt.Sprintf("TP %d", max(l.TP, 1))}
+	add := func(name string, n int) {
+		if n > 1 {
+			parts = append(parts, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	add("PP", l.PP)
+	if l.DPAttention {
+		add("attention DP", l.DP)
+	} else {
+		add("DP", l.DP)
+	}
+	add("DCP", l.DCP)
+	if l.EP {
+		parts = append(parts, "EP")
+	}
+	return strings.Join(parts, " · ")
+}
+
+// AttentionTP is the ranks that split the heads of one attention layer: TP, or TP / DP where
+// attention-DP ranks each have their own requests.
+func (l Layout) AttentionTP() int {
+	l = l.Normal()
+	if l.DPAttention {
+		return max(1, l.TP/l.DP)
+	}
+	return l.TP
+}
+
+// Heads says which of n heads a rank of tp holds: count of them from first on. With fewer
+// heads than ranks, neighbours hold the same one; sizes that do not divide are the engines'
+// to refuse. It is how vLLM's and SGLang's QKVParallelLinear cut heads.
+func Heads(n, tp, rank int) (first, count int) {
+	if n < 1 || tp < 1 || rank < 0 || rank >= tp {
+		return 0, 0
+	}
+	return int(int64(rank) * int64(n) / int64(tp)), max(1, n/tp)
 }
 
 // Bounds of parallel sizes; nobody runs one model over more ranks, or in more stages.

@@ -7,6 +7,7 @@
 package model
 
 import (
+	"strings"
 	"sync"
 
 	"headcount/attn"
@@ -86,6 +87,9 @@ const (
 	Shared        Kind = "shared"             // nothing: reads an earlier layer's cache
 	None          Kind = "none"               // nothing: no attention in this layer
 )
+
+// Words is the kind as text shows it: "sliding window".
+func (k Kind) Words() string { return strings.ReplaceAll(string(k), "_", " ") }
 
 // A Cache is one thing a layer keeps per token or per request, before any split.
 type Cache struct {

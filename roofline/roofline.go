@@ -129,3 +129,12 @@ func (r Roof) Seconds(c Cost) (float64, bool) {
 	}
 	return max(compute, read), r.Peak > 0 || r.Bandwidth > 0
 }
+
+// Attainable is the rate that work of intensity i can reach at most:
+//
+//	min(Peak, i · Bandwidth)
+//
+// It is 0 where a limit is not known.
+func (r Roof) Attainable(i units.Intensity) units.FLOPPerSec {
+	return min(r.Peak, units.FLOPPerSec(float64(i)*float64(r.Bandwidth)))
+}

@@ -91,7 +91,7 @@ func showColumns(a *app, columns []*headcount.Report) {
 	line("", func(r *headcount.Report) string { return r.Model.Name })
 	line("engine", func(r *headcount.Report) string { return digest.EngineName(r.Engine.Name) + " " + r.Engine.Version })
 	line("variant", func(r *headcount.Report) string { return r.Model.Variant })
-	line("layout", func(r *headcount.Report) string { return digest.LayoutName(r.Layout) })
+	line("layout", func(r *headcount.Report) string { return r.Layout.String() })
 	line("layers", func(r *headcount.Report) string { return strconv.Itoa(r.Model.Layers) })
 	line("refused", func(r *headcount.Report) string {
 		if r.Error == nil {

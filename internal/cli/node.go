@@ -122,14 +122,14 @@ func showRanked(a *app, found []ranked) error {
 	fmt.Fprintln(w, "layout\treplicas\tKV heads\tcopies\tKV/token\tpool\ttokens a replica\trequests\t")
 	for _, f := range found {
 		r := f.Report
-		rank, pool, tokens := heaviest(r), "", ""
+		rank, pool, tokens := r.Heaviest(), "", ""
 		if b := r.KVCache.AvailableBytes; b != nil {
 			pool = units.Bytes(*b).String()
 		}
 		if t := r.KVCache.Tokens; t != nil {
 			tokens = units.Group(*t * int64(servers(r.Layout)))
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d×\t%s\t%s\t%s\t%.1f\t\n", digest.LayoutName(r.Layout), f.Replicas, rank.KVHeads, rank.KVReplication,
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d×\t%s\t%s\t%s\t%.1f\t\n", r.Layout.String(), f.Replicas, rank.KVHeads, rank.KVReplication,
 			units.Bytes(rank.BytesPerToken), pool, tokens, f.Requests)
 	}
 	if err := w.Flush(); err != nil {

@@ -14,7 +14,7 @@ import (
 func newPlan(a *app) *cobra.Command {
 	var q question
 	var asJSON bool
-	var jobs string
+	var jobs, plot string
 	var gpus int
 	cmd := &cobra.Command{
 		Use:   "plan MODEL",
@@ -32,6 +32,7 @@ depend on the pool is printed. With --gpu alone the pool is an estimate with its
   headcount plan llama-3-70b --kv-cache-memory 40GiB --tp 1,2,4,8,16
   headcount plan deepseek-v3 --engine sglang --gpu h200 --tp 8 --dp 8 --enable-dp-attention
   headcount plan qwen3-32b --gpu h100 --gpus 8 --max-model-len 32k
+  headcount plan llama-3-70b --gpu h100 --tp 1,2,4,8,16 --plot out.svg
   headcount plan - --tp 2 --json < config.json
   headcount plan --jobs requests.jsonl > reports.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -52,18 +53,19 @@ depend on the pool is printed. With --gpu alone the pool is an estimate with its
 			if cmd.Flags().Changed("gpus") {
 				return a.planNode(cmd.Context(), &q, requests[0], gpus, asJSON)
 			}
-			return a.planAll(cmd.Context(), requests, asJSON)
+			return a.planAll(cmd.Context(), requests, asJSON, plot)
 		},
 	}
 	q.addFlags(cmd)
 	cmd.Flags().IntVar(&gpus, "gpus", 0, "rank the legal layouts of `n` GPUs by requests at the length asked")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the Report as JSON, a sweep as one Report a line")
+	cmd.Flags().StringVar(&plot, "plot", "", "draw memory, capacity, requests, roof, KV heads and layers into an SVG `file`")
 	cmd.Flags().StringVar(&jobs, "jobs", "", "`file` of requests, one JSON object a line (- for standard input): one Report a line, in order")
 	return cmd
 }
 
 // planAll plans each request: one prints its report, several a table with a row each.
-func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON bool) error {
+func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON bool, plot string) error {
 	reports := make([]*headcount.Report, len(requests))
 	for i, req := range requests {
 		report, err := a.planner.Plan(ctx, req)
@@ -71,6 +73,11 @@ func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON 
 			return err
 		}
 		reports[i] = report
+	}
+	if plot != "" {
+		if err := a.plot(ctx, requests, reports, plot); err != nil {
+			return err
+		}
 	}
 	switch {
 	case asJSON && len(reports) == 1:

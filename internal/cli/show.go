@@ -93,12 +93,12 @@ func showSweep(out io.Writer, reports []*headcount.Report) {
 	w := newTable(out, tabwriter.AlignRight)
 	fmt.Fprintln(w, "layout\tGPUs\tKV heads\tcopies\tKV/token\tweights\tpool\ttokens\trequests\t of length\t")
 	for _, r := range reports {
-		fmt.Fprintf(w, "%s\t%d\t%s\n", digest.LayoutName(r.Layout), r.Layout.GPUs(), sweepCells(r))
+		fmt.Fprintf(w, "%s\t%d\t%s\n", r.Layout.String(), r.Layout.GPUs(), sweepCells(r))
 	}
 	w.Flush()
 	for _, r := range reports {
 		if r.Error != nil {
-			fmt.Fprintf(out, "%s: %s\n", digest.LayoutName(r.Layout), r.Error.Message)
+			fmt.Fprintf(out, "%s: %s\n", r.Layout.String(), r.Error.Message)
 		}
 	}
 	if r := first(reports); r.Memory != nil && r.Memory.KVBytes != nil {
@@ -118,22 +118,11 @@ func first(reports []*headcount.Report) *headcount.Report {
 	return reports[0]
 }
 
-// heaviest is the stage on which a token costs most, and so the one that binds.
-func heaviest(r *headcount.Report) *engine.Rank {
-	best := &r.Ranks[0]
-	for i := range r.Ranks {
-		if r.Ranks[i].BytesPerToken > best.BytesPerToken {
-			best = &r.Ranks[i]
-		}
-	}
-	return best
-}
-
 func sweepCells(r *headcount.Report) string {
 	if r.Error != nil {
 		return "\t\t\t\t\trefused\t\t\t"
 	}
-	rank, kv := heaviest(r), r.KVCache
+	rank, kv := r.Heaviest(), r.KVCache
 	cells := []string{strconv.Itoa(rank.KVHeads), strconv.Itoa(rank.KVReplication) + "×", units.Bytes(rank.BytesPerToken).String(), "", "", "", "", ""}
 	if rank.WeightBytes != nil {
 		cells[3] = units.Bytes(*rank.WeightBytes).String()

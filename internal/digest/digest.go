@@ -12,7 +12,6 @@ import (
 	"headcount"
 	"headcount/dtype"
 	"headcount/engine"
-	"headcount/layout"
 	"headcount/model"
 	"headcount/units"
 )
@@ -96,7 +95,7 @@ func Title(r *headcount.Report) string {
 
 // Setup names the engine, the layout and the dtype: "vLLM 0.33 · TP 8 · bf16".
 func Setup(r *headcount.Report) string {
-	parts := []string{EngineName(r.Engine.Name) + " " + strings.TrimSuffix(r.Engine.Version, ".0"), LayoutName(r.Layout), shortDType(r.Model.DType)}
+	parts := []string{EngineName(r.Engine.Name) + " " + strings.TrimSuffix(r.Engine.Version, ".0"), r.Layout.String(), shortDType(r.Model.DType)}
 	if kv := r.KVCache.DType; kv != r.Model.DType && kv != dtype.Unknown {
 		name := kv.String()
 		if kv == dtype.UInt8 && r.Resolved.CacheDType != "" {
@@ -113,27 +112,6 @@ func EngineName(name string) string {
 		return "SGLang"
 	}
 	return "vLLM"
-}
-
-// LayoutName is "TP 8 · PP 2 · DCP 2"; sizes of one are left out, but for TP.
-func LayoutName(l layout.Layout) string {
-	parts := []string{fmt.Sprintf("TP %d", l.TP)}
-	add := func(name string, n int) {
-		if n > 1 {
-			parts = append(parts, fmt.Sprintf("%s %d", name, n))
-		}
-	}
-	add("PP", l.PP)
-	if l.DPAttention {
-		add("attention DP", l.DP)
-	} else {
-		add("DP", l.DP)
-	}
-	add("DCP", l.DCP)
-	if l.EP {
-		parts = append(parts, "EP")
-	}
-	return strings.Join(parts, " · ")
 }
 
 func shortDType(t dtype.Type) string {
@@ -161,7 +139,7 @@ func cacheRows(r, unsplit *headcount.Report, rank *engine.Rank) []Row {
 	rows := []Row{perToken}
 	for _, run := range merged(rank.Layers) {
 		if how := fixed(run); how != "" {
-			rows = append(rows, Row{ID: string(run.Kind), Name: KindName(run.Kind), PerRank: units.Bytes(run.PageSize).String(), How: how, Step: headcount.StepDType, Part: true})
+			rows = append(rows, Row{ID: string(run.Kind), Name: run.Kind.Words(), PerRank: units.Bytes(run.PageSize).String(), How: how, Step: headcount.StepDType, Part: true})
 		}
 	}
 	if rank.Stage == 0 {
@@ -244,9 +222,6 @@ func fixed(run engine.Run) string {
 	return ""
 }
 
-// KindName is a kind of layer in words.
-func KindName(k model.Kind) string { return strings.ReplaceAll(string(k), "_", " ") }
-
 func replication(r *headcount.Report, rank *engine.Rank) string {
 	if r.Layout.DPAttention && r.Layout.DP > 1 {
 		return fmt.Sprintf("%s, each with its own requests", units.Plural(r.Layout.DP, "attention-DP rank"))
@@ -297,7 +272,7 @@ func roofRows(r *headcount.Report) []Row {
 		}
 		row := Row{ID: "decode_intensity", Name: "Decode intensity", PerRank: fmt.Sprintf("%.3g FLOP/byte", p.Intensity), Step: headcount.StepDecode}
 		if i > 0 {
-			row.Name, row.Part = KindName(model.Kind(p.Kind)), true
+			row.Name, row.Part = model.Kind(p.Kind).Words(), true
 		}
 		row.How = "where it stands under the roof of the " + r.Roofline.Accelerator + " is not known"
 		if p.ShareOfRidge != nil {

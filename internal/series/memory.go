@@ -1,0 +1,76 @@
+package series
+
+import (
+	"strings"
+
+	"headcount"
+)
+
+// Memory is what fills one GPU of each layout.
+type Memory struct {
+	Title string `json:"title"`
+	Bars  []Bar  `json:"bars"`
+}
+
+// A Bar is one GPU of the stage that holds most.
+type Bar struct {
+	Label       string `json:"label"`
+	Accelerator string `json:"accelerator"`
+	TotalBytes  int64  `json:"total_bytes"` // as the runtime reports it
+	Estimated   bool   `json:"estimated"`   // the pool came out of the bill, with its band, and was not given
+	Parts       []Part `json:"parts"`       // in the order in which they are taken
+	Refused     string `json:"refused"`
+}
+
+// A Part is one use of the memory, in bytes.
+type Part struct {
+	Name   string `json:"name"` // weights, the bill's terms, kv_pool, free
+	Label  string `json:"label"`
+	Bytes  int64  `json:"bytes"`
+	P10    *int64 `json:"p10"` // of an estimate; null where it is exact
+	P90    *int64 `json:"p90"`
+	Source string `json:"source"`
+}
+
+// memoryOf is a bar for each report that has a bill, nil if none has.
+func memoryOf(reports []*headcount.Report) *Memory {
+	m := &Memory{Title: "Memory of one GPU"}
+	names := labels(reports, func(r *headcount.Report) string { return r.Layout.String() })
+	for i, r := range reports {
+		if r.Memory == nil || r.Memory.WeightsBytes == nil || r.Roofline == nil {
+			continue
+		}
+		m.Bars = append(m.Bars, bar(r, names[i]))
+	}
+	if len(m.Bars) == 0 {
+		return nil
+	}
+	return m
+}
+
+func bar(r *headcount.Report, label string) Bar {
+	b := Bar{Label: label, Accelerator: r.Roofline.Accelerator, TotalBytes: r.Memory.TotalBytes, Estimated: r.PoolEstimated(), Refused: refusal(r)}
+	b.Parts = append(b.Parts, Part{Name: "weights", Label: "weights", Bytes: *r.Memory.WeightsBytes, Source: "parameters and buffers of the rank"})
+	for _, t := range r.Memory.Terms {
+		p := Part{Name: t.Name, Label: strings.ReplaceAll(t.Name, "_", " "), Bytes: t.P50, Source: t.Source}
+		if t.P10 != t.P90 {
+			p.P10, p.P90 = &t.P10, &t.P90
+		}
+		b.Parts = append(b.Parts, p)
+	}
+	if pool := r.KVCache.AvailableBytes; pool != nil {
+		p := Part{Name: "kv_pool", Label: "KV pool", Bytes: *pool, Source: "as given"}
+		if b.Estimated {
+			p.P10, p.P90, p.Source = &r.Memory.KVBytes.P10, &r.Memory.KVBytes.P90, "what the engine's share leaves"
+		}
+		b.Parts = append(b.Parts, p)
+	}
+	free := b.TotalBytes
+	for _, p := range b.Parts {
+		free -= p.Bytes
+	}
+	if free > 0 {
+		b.Parts = append(b.Parts, Part{Name: "free", Label: "free", Bytes: free, Source: "not touched by the engine"})
+	}
+	return b
+}

@@ -1,0 +1,56 @@
+package series
+
+import (
+	"context"
+
+	"headcount"
+	"headcount/engine"
+)
+
+// Requests is how many requests the pool holds against their length.
+type Requests struct {
+	Title string        `json:"title"`
+	Lines []RequestLine `json:"lines"`
+}
+
+// A RequestLine is one layout.
+type RequestLine struct {
+	Label  string               `json:"label"`
+	Points []engine.Concurrency `json:"points"`
+}
+
+// requestsOf asks each legal report's request again at every length; nil where no pool is
+// known.
+func requestsOf(ctx context.Context, p Planner, q *Query, reports []*headcount.Report) (*Requests, error) {
+	f := &Requests{Title: "Requests that one replica holds"}
+	names := labels(reports, func(r *headcount.Report) string { return r.Layout.String() })
+	for i, r := range reports {
+		if r.Error != nil || r.KVCache.AvailableBytes == nil {
+			continue
+		}
+		req := q.Requests[i]
+		if req.ConcurrencyAt = q.Lengths; len(q.Lengths) == 0 {
+			req.ConcurrencyAt = doublings(r.Model.MaxModelLen)
+		}
+		at, err := p.Plan(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		if len(at.KVCache.Concurrency) > 0 {
+			f.Lines = append(f.Lines, RequestLine{names[i], at.KVCache.Concurrency})
+		}
+	}
+	if len(f.Lines) == 0 {
+		return nil, nil
+	}
+	return f, nil
+}
+
+// doublings are the lengths from 1,024 tokens to the longest, each twice the one before.
+func doublings(longest int64) []int64 {
+	var lengths []int64
+	for n := int64(1024); n < longest && len(lengths) < maxLengths-1; n *= 2 {
+		lengths = append(lengths, n)
+	}
+	return append(lengths, longest)
+}
