@@ -124,7 +124,7 @@ func (p *placer) sharesOf(params []model.Param) shares {
 		param := &params[i]
 		s := out[param.Name]
 		if s == nil {
-			s = &share{part: param.Part, stage: param.Stage, left: p.build.leavesOut(param)}
+			s = &share{part: param.Part, stage: p.build.stageOf(p.model, param), left: p.build.leavesOut(param)}
 			out[param.Name] = s
 		}
 		size := int64(param.Rows.Size) * int64(max(param.Cols.Size, 1)) * int64(max(param.Experts, 1))

@@ -123,7 +123,7 @@ func (b *Build) stages(m *model.Model, q *quantised) ([]Stage, error) {
 			start = end
 		}
 		for j := range m.Outer {
-			if p := &m.Outer[j]; onStage(p.Stage, i, len(b.Spans)) && !b.leavesOut(p) {
+			if p := &m.Outer[j]; onStage(b.stageOf(m, p), i, len(b.Spans)) && !b.leavesOut(p) {
 				t.outer(p, q)
 			}
 		}
@@ -161,6 +161,24 @@ func (b *Build) leavesOut(p *model.Param) bool {
 		return !b.ByPlan
 	}
 	return false
+}
+
+// stageOf is where a parameter outside of layers stands. Transformers' modules are dealt out
+// by their order in the model, also those that an engine's own class builds on each stage
+// (vllm models/transformers/base.py, pipeline_parallel).
+func (b *Build) stageOf(m *model.Model, p *model.Param) model.Stage {
+	if !b.ByPlan || p.Stage != model.EveryStage {
+		return p.Stage
+	}
+	switch {
+	case p.Part == model.Embedding && m.TiedEmbeddings:
+		return model.BothEnds
+	case p.Part == model.Embedding:
+		return model.FirstStage
+	case p.Part == model.Norm, p.Part == model.Head && p.Rows.Split == model.Vocab:
+		return model.LastStage
+	}
+	return p.Stage
 }
 
 // onStage reports whether a parameter outside of layers is built on stage i of n.

@@ -391,7 +391,7 @@ def unwanted(cls):
     for st in body:
         if isinstance(st, formulas.ast.If) and isinstance(st.body[0], formulas.ast.Raise):
             popped = formulas.re.fullmatch(r"kwargs\.pop\('(\w+)', False\)", formulas.ast.unparse(st.test))
-            out += [f"given.{popped[1]}"] if popped else []
+            out += [f"given('{popped[1]}', False)"] if popped else []
     return out
 
 
