@@ -211,11 +211,16 @@ func (a *attributes) Take(key string) (checkpoint.Value, bool) {
 }
 
 // Rest returns the keys of the file that are no fields of the class, without those of the
-// base class.
-func (a *attributes) Rest() *checkpoint.Object {
+// base class; with the name of a nested config, those that its constructor has a parameter
+// for.
+func (a *attributes) Rest(nested string) *checkpoint.Object {
 	var out *checkpoint.Object
+	inner, _ := lookupClass(a.class.subConfigs[nested])
 	for _, key := range a.file.Keys() {
 		if a.class.isField(key) || a.taken[key] || key == "model_type" || key == "architectures" || key == "transformers_version" {
+			continue
+		}
+		if nested != "" && !inner.takes(key) {
 			continue
 		}
 		if out == nil {

@@ -2,6 +2,7 @@ package model
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 	"sync"
 
@@ -188,6 +189,16 @@ func planOf(o *checkpoint.Object) *checkpoint.Object {
 func (c *class) isField(name string) bool {
 	_, ok := c.defaults.Get(name)
 	return ok
+}
+
+// takes reports whether an outer class hands a key of its own file on to the constructor:
+// that of a field, or of what all constructors read.
+func (c *class) takes(key string) bool {
+	switch key {
+	case "rope_parameters", "rope_scaling", "rope_theta", "dtype", "torch_dtype":
+		return true
+	}
+	return c.isField(key) || slices.ContainsFunc(c.types, func(t fieldType) bool { return slices.Contains(t.fields, key) })
 }
 
 // texts returns the object at key as a map of strings.

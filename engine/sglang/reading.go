@@ -317,7 +317,7 @@ func (r *reading) ropeFactor() float64 {
 	if rope.Len() == 0 {
 		rope = r.config.text.Object("rope_scaling")
 	}
-	if r.isV4() { // the engine's class keeps one set for all layers, as in the file
+	if r.isV4() || r.kind == "olmo3" { // the engine's classes keep one set for all layers, as in the file
 		given, _ := r.config.text.Raw().Get("rope_scaling")
 		rope = given.Dict()
 	}

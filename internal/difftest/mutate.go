@@ -374,7 +374,7 @@ func (m mutation) absent(o map[string]any) {
 	var sizes []string
 	for _, k := range sortedKeys(o) {
 		switch k {
-		case "vocab_size", "hidden_size", "ffn_hidden_size": // few classes have a default
+		case "vocab_size", "padded_vocab_size", "hidden_size", "ffn_hidden_size": // few classes have a default
 			continue
 		case "num_attention_heads", "num_key_value_heads": // the default need not fit the other
 			continue

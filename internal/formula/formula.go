@@ -25,8 +25,9 @@ type Env interface {
 	// Given returns a key of the file that is no field of the class; Take also consumes it.
 	Given(key string) (checkpoint.Value, bool)
 	Take(key string) (checkpoint.Value, bool)
-	// Rest returns the keys of the file that are no fields of the class, nil if there are none.
-	Rest() *checkpoint.Object
+	// Rest returns the keys of the file that are no fields of the class, nil if there are
+	// none; with the name of a nested config those that are fields of its class.
+	Rest(nested string) *checkpoint.Object
 }
 
 // A Formula sets one attribute.

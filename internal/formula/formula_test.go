@@ -29,7 +29,7 @@ func (c config) Take(key string) (checkpoint.Value, bool) {
 	c.taken[key] = true
 	return v, ok
 }
-func (c config) Rest() *checkpoint.Object { return c.more }
+func (c config) Rest(string) *checkpoint.Object { return c.more }
 
 func newConfig(t testing.TB, fields, more string) config {
 	t.Helper()

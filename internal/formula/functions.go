@@ -26,8 +26,12 @@ func init() {
 		"take":    {1, 2, func(r *run, a []node) result { return fromFile(r, a, r.env.Take) }},
 		"isgiven": {1, 1, func(r *run, a []node) result { _, ok := r.env.Given(keyText(a[0](r).v)); return boolean(ok) }},
 
-		"rest": {0, 0, func(r *run, _ []node) result {
-			o := r.env.Rest()
+		"rest": {0, 1, func(r *run, a []node) result {
+			nested := ""
+			if len(a) > 0 {
+				nested = keyText(a[0](r).v)
+			}
+			o := r.env.Rest(nested)
 			return result{v: checkpoint.NewDict(o), missing: o == nil}
 		}},
 

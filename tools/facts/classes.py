@@ -128,8 +128,9 @@ def setters(cls, fields, out):
 # What a constructor computes in a way that formulas.py cannot follow, by model_type: for each
 # attribute the formula that stands in for it, before or after the base class's part.
 REST = "rest()"  # the file's keys that are no fields
+TEXT = "rest('text_config')"  # those of them that are fields of the text config
 BEFORE = {
-    "qwen2_vl": {"text_config": REST}, "qwen2_5_vl": {"text_config": REST}, "paddleocr_vl": {"text_config": REST},
+    "qwen2_vl": {"text_config": TEXT}, "qwen2_5_vl": {"text_config": TEXT}, "paddleocr_vl": {"text_config": TEXT},
     "hunyuan_vl": {"text_config": REST}, "glm5_next": {"text_config": REST}, "fuyu": {"text_config": REST},
     "minimax_m2": {"given.partial_rotary_factor": "given('partial_rotary_factor', attr('rotary_dim', given('rotary_dim')) / head_dim) "
                    "if attr('rotary_dim', given('rotary_dim')) is not None else given('partial_rotary_factor')"},
