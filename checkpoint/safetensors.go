@@ -22,6 +22,15 @@ type Tensor struct {
 	Shape []int64 // outermost first; empty for a scalar
 	Bytes int64   // as stored: Σ shape · bits of DType / 8
 	File  string
+	Begin int64 // where in the file its data begins, bytes
+}
+
+// A Shard is one safetensors file of a checkpoint.
+type Shard struct {
+	File     string
+	Size     int64    // of the whole file, bytes
+	Metadata *Object  // the header's __metadata__, nil where there is none
+	Tensors  []Tensor // in the order of their data
 }
 
 // An Index is a checkpoint's model.safetensors.index.json.
@@ -59,6 +68,16 @@ var dtypes = []struct {
 // follow each other without gap or overlap to the file's end, no name comes twice, and
 // the index and the headers agree.
 func ReadTensors(folder fs.FS) ([]Tensor, error) {
+	shards, err := ReadShards(folder)
+	var tensors []Tensor
+	for _, s := range shards {
+		tensors = append(tensors, s.Tensors...)
+	}
+	return tensors, err
+}
+
+// ReadShards is [ReadTensors] by file.
+func ReadShards(folder fs.FS) ([]Shard, error) {
 	index, err := ReadIndex(folder)
 	if err != nil {
 		return nil, err
@@ -67,7 +86,7 @@ func ReadTensors(folder fs.FS) ([]Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	var tensors []Tensor
+	var out []Shard
 	seen := map[string]string{} // tensor → file
 	budget := int64(maxHeaders)
 	for _, file := range files {
@@ -75,17 +94,17 @@ func ReadTensors(folder fs.FS) ([]Tensor, error) {
 		if err := h.read(folder); err != nil {
 			return nil, err
 		}
-		tensors = append(tensors, h.tensors...)
+		out = append(out, Shard{File: file, Size: h.start + h.data, Metadata: h.metadata, Tensors: h.tensors})
 	}
 	if index == nil {
-		return tensors, nil
+		return out, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(index.WeightMap)) {
 		if file := index.WeightMap[name]; seen[name] != file {
 			return nil, index.bad(name, file, "the file does not hold this tensor")
 		}
 	}
-	return tensors, nil
+	return out, nil
 }
 
 // ReadIndex reads a folder's safetensors index, Mistral's where there is no other, nil if
@@ -218,13 +237,15 @@ func shards(folder fs.FS, index *Index) ([]string, error) {
 //
 // Offsets count from the end of the header.
 type header struct {
-	file    string
-	seen    map[string]string // tensors of this file and those before → their file
-	budget  *int64            // header bytes that may still be read
-	data    int64             // bytes of tensor data in the file
-	tensors []Tensor
-	begins  []int64 // data_offsets[0] of each tensor
-	dims    []int64 // slab of shapes
+	file   string
+	seen   map[string]string // tensors of this file and those before → their file
+	budget *int64            // header bytes that may still be read
+	start  int64             // where the tensor data begins in the file
+	data   int64             // bytes of it
+
+	metadata *Object
+	tensors  []Tensor
+	dims     []int64 // slab of shapes
 
 	shape   [maxRank]int64 // of the tensor that is being read
 	offsets [2]int64
@@ -254,7 +275,7 @@ func (h *header) read(folder fs.FS) error {
 	for more := p.begin(); more; more = p.more('}') {
 		name := p.key()
 		if name == "__metadata__" {
-			p.value(1)
+			h.metadata = p.value(1).Dict()
 			continue
 		}
 		if err := h.tensor(&p, name); err != nil {
@@ -293,7 +314,8 @@ func (h *header) text(folder fs.FS) (string, error) {
 		return "", h.bad(problem.BadValue, "header_size", n, "all headers together exceed the cap of %d", maxHeaders)
 	}
 	*h.budget -= int64(n)
-	h.data = size - lengthBytes - int64(n)
+	h.start = lengthBytes + int64(n)
+	h.data = size - h.start
 	return readN(f, h.file, int64(n))
 }
 
@@ -353,39 +375,32 @@ func (h *header) tensor(p *parser, name string) error {
 	}
 	t.Name = strings.Clone(name)
 	h.seen[t.Name] = h.file
+	t.Begin = h.start + offsets[0]
 	h.tensors = append(h.tensors, t)
-	h.begins = append(h.begins, offsets[0])
 	return nil
 }
 
 // checkData puts the tensors in the order of their data and holds that it has neither gap
 // nor overlap and ends where the file ends.
 func (h *header) checkData() error {
-	order := make([]int, len(h.tensors))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(h.begins[a], h.begins[b]), cmp.Compare(h.tensors[a].Bytes, h.tensors[b].Bytes))
+	slices.SortStableFunc(h.tensors, func(a, b Tensor) int {
+		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.Bytes, b.Bytes))
 	})
-	sorted := make([]Tensor, 0, len(order))
-	end := int64(0)
-	for _, i := range order {
-		t, begin := h.tensors[i], h.begins[i]
-		if begin != end {
+	end := h.start
+	for i, t := range h.tensors {
+		if t.Begin != end {
 			what := "a gap before it: data so far ends at %d"
-			if begin < end {
-				what = "overlaps " + pathElement(sorted[len(sorted)-1].Name) + ", which ends at %d"
+			if t.Begin < end {
+				what = "overlaps " + pathElement(h.tensors[i-1].Name) + ", which ends at %d"
 			}
-			return h.badTensor(t.Name, "data_offsets", fmt.Sprintf("[%d %d]", begin, begin+t.Bytes), what, end)
+			begin := t.Begin - h.start
+			return h.badTensor(t.Name, "data_offsets", fmt.Sprintf("[%d %d]", begin, begin+t.Bytes), what, end-h.start)
 		}
 		end += t.Bytes
-		sorted = append(sorted, t)
 	}
-	if end != h.data {
-		return h.bad(problem.Unreadable, "", nil, "holds %d bytes of data, its tensors only %d", h.data, end)
+	if have := end - h.start; have != h.data {
+		return h.bad(problem.Unreadable, "", nil, "holds %d bytes of data, its tensors only %d", h.data, have)
 	}
-	h.tensors = sorted
 	return nil
 }
 

@@ -56,16 +56,18 @@ func TestReadTensors(t *testing.T) {
 	const header = `{"__metadata__": {"format": "pt"},
 		"b": {"dtype": "F32", "shape": [], "data_offsets": [64, 68]},
 		"a.weight": {"dtype": "BF16", "shape": [8, 4], "data_offsets": [0, 64]}}   `
+	const cHeader = `{"c": {"data_offsets": [0, 3], "dtype": "F4", "shape": [2, 3], "note": {"x": [1]}}}`
+	const empty = `{"a": {"dtype": "I8", "shape": [3, 0], "data_offsets": [0, 0]}}`
 	a := Tensor{Name: "a.weight", DType: "BF16", Shape: []int64{8, 4}, Bytes: 8 * 4 * 2}
 	b := Tensor{Name: "b", DType: "F32", Bytes: 4}
 	c := Tensor{Name: "c", DType: "F4", Shape: []int64{2, 3}, Bytes: 2 * 3 * 4 / 8}
+	a.Begin, b.Begin, c.Begin = 8+int64(len(header)), 8+int64(len(header))+64, 8+int64(len(cHeader))
 	in := func(file string, tensors ...Tensor) []Tensor {
 		for i := range tensors {
 			tensors[i].File = file
 		}
 		return tensors
 	}
-	const cHeader = `{"c": {"data_offsets": [0, 3], "dtype": "F4", "shape": [2, 3], "note": {"x": [1]}}}`
 	index := `{"metadata": {"total_size": 71.0}, "weight_map": {"a.weight": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors"}}`
 	for _, tt := range []struct {
 		name   string
@@ -83,8 +85,8 @@ func TestReadTensors(t *testing.T) {
 			"2.safetensors": shard(cHeader, 3), "3.safetensors": text("not asked for")},
 			append(in("1.safetensors", a, b), in("2.safetensors", c)...)},
 		{"no tensors", fstest.MapFS{"model.safetensors": shard(`{}`, 0)}, nil},
-		{"an empty tensor", fstest.MapFS{"model.safetensors": shard(`{"a": {"dtype": "I8", "shape": [3, 0], "data_offsets": [0, 0]}}`, 0)},
-			[]Tensor{{Name: "a", DType: "I8", Shape: []int64{3, 0}, File: "model.safetensors"}}},
+		{"an empty tensor", fstest.MapFS{"model.safetensors": shard(empty, 0)},
+			[]Tensor{{Name: "a", DType: "I8", Shape: []int64{3, 0}, File: "model.safetensors", Begin: 8 + int64(len(empty))}}},
 	} {
 		got, err := ReadTensors(headerOnly{tt.folder, len(index) + 8 + len(header)})
 		if err != nil || !reflect.DeepEqual(got, tt.want) {
