@@ -175,6 +175,9 @@ func attentionParams(prefix string, h heads, hidden int, qkvBias, outBias bool) 
 			bias(k, Attention, kvHeads(h.kv, h.key)),
 			bias(v, Attention, kvHeads(h.kv, h.value)))
 	}
+	for i, role := range []Role{Queries, Keys, Values, Output, Queries, Keys, Values}[:len(params)] {
+		params[i].Role = role
+	}
 	if outBias {
 		params = append(params, bias(o, Attention, whole(hidden)))
 	}

@@ -18,6 +18,7 @@ var bloom = family{
 			intermediate: 4 * hidden,
 			rotary:       rotary{none: true},
 			everyStage:   true,
+			byGroup:      true,
 			names:        bloomNames,
 		})
 		m.Outer = append(m.Outer, everywhere(layerNorm("transformer.word_embeddings_layernorm", hidden)...)...)

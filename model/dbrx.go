@@ -12,6 +12,7 @@ var dbrx = family{
 	name:          "dbrx",
 	architectures: []string{"DbrxForCausalLM"},
 	types:         []string{"dbrx"},
+	kvHeads:       attnConfigKVHeads,
 	resolve: func(r *reader) *Model {
 		h := heads{query: r.size("num_attention_heads"), kv: r.within("attn_config", "kv_n_heads", 1)}
 		h.key = r.headDim(max(h.query, 1))

@@ -45,6 +45,9 @@ type decoder struct {
 
 	extra func(window int) []Param // further parameters of a layer
 	names *strings.Replacer        // the checkpoint's names for LLaMA's; nil: the same
+
+	byGroup    bool // queries, keys and values in one tensor lie by KV head
+	transposed bool // attention's projections are stored as [in, out]
 }
 
 // qkNorm says over what queries and keys are normalised.
@@ -186,6 +189,9 @@ func (d decoder) attention(k layerKind, hidden int) []Param {
 	}
 	if d.latent == nil {
 		params := attentionParams("self_attn", d.heads, hidden, d.qkvBias, d.outBias)
+		for i := range params {
+			params[i].ByGroup, params[i].Transposed = d.byGroup, d.transposed && params[i].Linear
+		}
 		return append(params, d.qkNorms(d.heads)...)
 	}
 	params := d.latent.params("self_attn", hidden)
@@ -246,6 +252,7 @@ func (d decoder) qkNorms(h heads) []Param {
 	case normWhole:
 		q, k := norm("self_attn.q_norm", 0), norm("self_attn.k_norm", 0)
 		q.Rows, k.Rows = queryHeads(h.query, h.key), kvHeads(h.kv, h.key)
+		q.Role, k.Role = Queries, Keys
 		return []Param{q, k}
 	}
 	return nil

@@ -1,5 +1,7 @@
 package model
 
+import "headcount/checkpoint"
+
 // falcon comes in two generations. The first has one KV head, or as many as query heads
 // when multi_query is false, and one norm before attention and MLP side by side; the
 // second (new_decoder_architecture) has num_kv_heads and two norms. Without parallel_attn
@@ -8,6 +10,7 @@ var falcon = family{
 	name:          "falcon",
 	architectures: []string{"FalconForCausalLM", "RWForCausalLM"},
 	types:         []string{"falcon", "RefinedWeb", "RefinedWebModel"},
+	kvHeads:       falconKVHeads,
 	resolve: func(r *reader) *Model {
 		h := r.heads()
 		second := r.flag("new_decoder_architecture", false)
@@ -31,11 +34,33 @@ var falcon = family{
 			rotary:       rotary{none: r.flag("alibi", false)},
 			everyStage:   true,
 			tied:         r.flag("tie_word_embeddings", true),
+			byGroup:      true,
 			names:        bloomNames,
 		})
 		m.KVHeads = total
 		return m
 	},
+}
+
+// falconKVHeads: one KV head is the first generation's multi_query, any other number the
+// second's, which has no form with the MLP after attention. The second has two norms
+// before both unless told that there is one (transformers modeling_falcon.py).
+func falconKVHeads(c *Config, n int) []Edit {
+	second, _ := c.Bool("new_decoder_architecture")
+	parallel, ok := c.Bool("parallel_attn")
+	switch {
+	case second:
+		return aliasedKVHeads(c, n)
+	case n == 1:
+		return []Edit{set(checkpoint.NewBool(true), "multi_query")}
+	case ok && !parallel:
+		return nil
+	}
+	edits := append(aliasedKVHeads(c, n), set(checkpoint.NewBool(true), "new_decoder_architecture"))
+	if _, ok := c.Int("num_ln_in_parallel_attn"); !ok {
+		edits = append(edits, set(checkpoint.NewInt(1), "num_ln_in_parallel_attn"))
+	}
+	return edits
 }
 
 func (r *reader) falconNorms(second bool) []string {

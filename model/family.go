@@ -15,6 +15,10 @@ type family struct {
 	types         []string // model_type of the text config, for wrappers and files without architectures
 	resolve       func(*reader) *Model
 
+	// kvHeads are the edits of config.json, by paths in the text config, that give a model n
+	// KV heads; none when no field of the class can. nil: the field that the class has.
+	kvHeads func(c *Config, n int) []Edit
+
 	// heads are the family's own heads of tasks other than language modelling, by how the
 	// architecture's name ends.
 	heads map[string]taskHead
@@ -87,7 +91,7 @@ func ResolveAs(src *checkpoint.Source, arch string) (*Model, error) {
 		return nil, r.err
 	}
 	m.Name, m.Family, m.Architecture, m.Tensors = src.Name, f.name, arch, src.Tensors
-	m.Provenance = r.provenance
+	m.Provenance, m.family = r.provenance, f
 	if m.ExpertsPerToken == 0 && m.Experts > 0 {
 		m.ExpertsPerToken, _ = r.first("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k_experts", "experts_per_token")
 	}

@@ -1,6 +1,10 @@
 package model
 
-import "strings"
+import (
+	"strings"
+
+	"headcount/checkpoint"
+)
 
 // chatglm is the second and third ChatGLM and GLM-4-9B as first published: KV heads only
 // where multi_query_attention says so, one tensor each for attention's inputs and for
@@ -9,10 +13,14 @@ var chatglm = family{
 	name:          "chatglm",
 	architectures: []string{"ChatGLMModel", "ChatGLMForConditionalGeneration"},
 	types:         []string{"chatglm"},
+	kvHeads: func(c *Config, n int) []Edit {
+		return append(aliasedKVHeads(c, n), set(checkpoint.NewBool(true), "multi_query_attention"))
+	},
 	resolve: func(r *reader) *Model {
 		h := r.heads()
 		layer := h
-		if !r.flag("multi_query_attention", false) {
+		grouped := r.flag("multi_query_attention", false)
+		if !grouped {
 			layer.kv = h.query
 		}
 		bias := r.flag("add_bias_linear", false)
@@ -27,6 +35,7 @@ var chatglm = family{
 			normBias:     !r.flag("rmsnorm", true),
 			noFinalNorm:  !r.flag("post_layer_norm", true),
 			everyStage:   true,
+			byGroup:      !grouped,
 			rotary:       rotary{dim: layer.key / 2, length: r.opt("seq_length", 8192)},
 			names:        chatglmNames,
 		})

@@ -3,6 +3,7 @@ package model
 import (
 	"strings"
 
+	"headcount/checkpoint"
 	"headcount/dtype"
 )
 
@@ -14,7 +15,7 @@ var gpt2 = family{
 	types:         []string{"gpt2"},
 	resolve: func(r *reader) *Model {
 		d := r.gpt()
-		d.everyStage = true
+		d.everyStage, d.transposed = true, true // Conv1D keeps [in, out]
 		return r.decoder(d)
 	},
 }
@@ -27,8 +28,15 @@ var gptBigCode = family{
 	name:          "gpt_bigcode",
 	architectures: []string{"GPTBigCodeForCausalLM", "GPTBigCodeLMHeadModel"},
 	types:         []string{"gpt_bigcode"},
+	kvHeads: func(_ *Config, n int) []Edit {
+		if n > 1 {
+			return nil
+		}
+		return []Edit{set(checkpoint.NewBool(true), "multi_query")}
+	},
 	resolve: func(r *reader) *Model {
 		d := r.gpt()
+		d.byGroup = true
 		if r.flag("multi_query", true) {
 			d.heads.kv = 1
 			r.from("kv_heads", r.Where("multi_query"))
@@ -111,6 +119,7 @@ var gptNeoX = family{
 			outBias:  bias,
 			mlpBias:  true,
 			normBias: true,
+			byGroup:  true,
 			names:    gptNeoXNames,
 		})
 	},

@@ -28,6 +28,7 @@ var internlm2 = family{
 			gated:      true,
 			norms:      []string{"attention_norm", "ffn_norm"},
 			everyStage: true,
+			byGroup:    true,
 			names:      internlm2Names,
 		})
 	},

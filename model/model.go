@@ -58,7 +58,8 @@ type Model struct {
 
 	Provenance map[string]string // field of the report ← where it came from
 
-	memo sync.Map // see Memo
+	memo   sync.Map // see Memo
+	family *family
 }
 
 // A Layer is one decoder layer: what it caches, in the order in which engines build
@@ -169,12 +170,30 @@ type Param struct {
 	Linear  bool       // a projection that quantisation may pack; false for norms, biases, embeddings
 	Stage   Stage      // where pipeline parallelism puts it; only outside of layers
 
+	// Role is what attention takes the rows for, of Output the columns. Parameters of one
+	// name and several roles lie in one tensor, one after the other along its rows; ByGroup,
+	// one KV head after the other, of each its queries, then its key, then its value.
+	Role       Role
+	ByGroup    bool
+	Transposed bool // stored as [Cols, Rows]
+
 	// OffPlan: the Transformers class's own tensor parallel plan leaves it whole. Only an
 	// engine that runs that class by its plan heeds it.
 	OffPlan bool
 
 	fused bool // a projection that such an engine fuses with its siblings and then shards
 }
+
+// A Role is what attention does with a parameter's rows.
+type Role uint8
+
+const (
+	NoRole Role = iota
+	Queries
+	Keys
+	Values
+	Output // the projection that takes every head's values back
+)
 
 // A Split says what tensor parallelism does to an axis.
 type Split uint8

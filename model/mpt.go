@@ -12,6 +12,12 @@ var mpt = family{
 	name:          "mpt",
 	architectures: []string{"MptForCausalLM", "MPTForCausalLM"},
 	types:         []string{"mpt"},
+	kvHeads: func(c *Config, n int) []Edit {
+		if _, ok := c.Object("attn_config").Get("kv_n_heads"); !ok {
+			return nil // Transformers' own class has no such field
+		}
+		return attnConfigKVHeads(c, n)
+	},
 	resolve: func(r *reader) *Model {
 		h := heads{query: r.count("num_attention_heads")}
 		h.kv = h.query

@@ -12,7 +12,7 @@ var persimmon = family{
 	resolve: func(r *reader) *Model {
 		h := r.heads()
 		h.kv = h.query
-		d := decoder{heads: h, qkvBias: true, outBias: true, mlpBias: true, normBias: true, names: persimmonNames}
+		d := decoder{heads: h, qkvBias: true, outBias: true, mlpBias: true, normBias: true, byGroup: true, names: persimmonNames}
 		if r.flag("qk_layernorm", true) {
 			d.qkNorm = normPerHead
 		}

@@ -9,7 +9,7 @@ var telechat2 = family{
 	architectures: []string{"TeleChat2ForCausalLM"},
 	types:         []string{"telechat"},
 	resolve: func(r *reader) *Model {
-		d := decoder{gated: true, outBias: true, names: telechatNames}
+		d := decoder{gated: true, outBias: true, byGroup: true, names: telechatNames}
 		d.extra = func(int) []Param { return []Param{bias("mlp.down_proj", MLP, whole(r.size("hidden_size")))} }
 		return r.decoder(d)
 	},
