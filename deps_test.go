@@ -30,6 +30,7 @@ func TestImportsPointInward(t *testing.T) {
 		"headcount/attn":          {"headcount/checkpoint", "headcount/model", "headcount/engine", "headcount/layout", "headcount/hw"},
 		"headcount/checkpoint":    {"headcount/model", "headcount/engine", "headcount/layout", "headcount/hw"},
 		"headcount/model":         {"headcount/layout", "headcount/engine", "headcount/weights", "headcount/hw", "headcount/vram"},
+		"headcount/convert":       {"headcount/layout", "headcount/engine", "headcount/weights", "headcount/hw", "headcount/vram", "headcount/catalog"},
 		"headcount/layout":        {"headcount/model", "headcount/engine"},
 		"headcount/weights":       {"headcount/engine/vllm", "headcount/engine/sglang", "headcount/vram", "headcount/hw"},
 		"headcount/engine/vllm":   {"headcount/engine/sglang", "headcount/vram", "headcount/catalog"},

@@ -35,8 +35,11 @@ type Shard struct {
 
 // An Index is a checkpoint's model.safetensors.index.json.
 type Index struct {
-	File      string            // its own name
-	TotalSize int64             // bytes of all tensors by metadata.total_size, 0 where that is not given
+	File      string // its own name
+	TotalSize int64  // bytes of all tensors by metadata.total_size, 0 where that is not given
+
+	TotalParameters int64 // elements of them by metadata.total_parameters, 0 where that is not given
+
 	WeightMap map[string]string // tensor → file in the same folder
 }
 
@@ -159,9 +162,12 @@ func (x *Index) parse(text string) error {
 	for more := p.begin(); more; more = p.more('}') {
 		switch key := p.key(); key {
 		case "metadata":
-			total, _ := p.value(1).Dict().Get("total_size")
-			n, _ := total.Int()
-			x.TotalSize = max(0, n)
+			metadata := p.value(1).Dict()
+			for key, to := range map[string]*int64{"total_size": &x.TotalSize, "total_parameters": &x.TotalParameters} {
+				total, _ := metadata.Get(key)
+				n, _ := total.Int()
+				*to = max(0, n)
+			}
 		case "weight_map":
 			if err := x.parseWeightMap(&p); err != nil {
 				return err
