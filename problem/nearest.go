@@ -17,14 +17,18 @@ func Nearest(name string, candidates []string, n int) []string {
 		cost int
 	}
 	wanted := strings.ToLower(name)
+	most := min(len(wanted), maxCompared)/3 + 1
 	var near []scored
 	for _, c := range candidates {
 		have := strings.ToLower(c)
-		cost := Distance(wanted, have)
+		cost := most + 1
+		if max(len(wanted)-len(have), len(have)-len(wanted)) <= most { // each byte more is an edit
+			cost = Distance(wanted, have)
+		}
 		if strings.HasPrefix(have, wanted) || strings.HasPrefix(wanted, have) {
 			cost = min(cost, 1)
 		}
-		if cost <= min(len(wanted), maxCompared)/3+1 {
+		if cost <= most {
 			near = append(near, scored{c, cost})
 		}
 	}
