@@ -260,6 +260,9 @@ func (m mutation) heads(o map[string]any) {
 		}
 		now := pick(m.random, heads, heads, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64)
 		o[n.heads] = now
+		if _, ok := integer(o, "swa_"+n.heads); ok {
+			o["swa_"+n.heads] = now
+		}
 		for _, key := range n.kv {
 			if kv, ok := integer(o, key); ok && (kv < 1 || now%kv != 0 || !m.random.one(4)) {
 				o[key] = pick(m.random, divisors(now)...)
@@ -377,6 +380,8 @@ func (m mutation) absent(o map[string]any) {
 		case "vocab_size", "padded_vocab_size", "hidden_size", "ffn_hidden_size": // few classes have a default
 			continue
 		case "num_attention_heads", "num_key_value_heads": // the default need not fit the other
+			continue
+		case "first_k_dense_replace": // whether it may be null differs between releases of Transformers
 			continue
 		}
 		_, drawn := choices[k]
