@@ -78,7 +78,8 @@ func ResolveAs(src *checkpoint.Source, arch string) (*Model, error) {
 		arch = architecture(src.Config)
 	}
 	f := lookupFamily(arch, c.ModelType())
-	if f == nil && c.Known() {
+	guessed := f == nil && c.Known()
+	if guessed {
 		f = &plain
 	}
 	if f == nil {
@@ -91,7 +92,7 @@ func ResolveAs(src *checkpoint.Source, arch string) (*Model, error) {
 		return nil, r.err
 	}
 	m.Name, m.Family, m.Architecture, m.Tensors = src.Name, f.name, arch, src.Tensors
-	m.Provenance, m.family = r.provenance, f
+	m.Provenance, m.family, m.Guessed = r.provenance, f, guessed
 	if m.ExpertsPerToken == 0 && m.Experts > 0 {
 		m.ExpertsPerToken, _ = r.first("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k_experts", "experts_per_token")
 	}

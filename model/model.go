@@ -24,6 +24,7 @@ type Model struct {
 	ModelType    string // model_type of the file
 	TextType     string // model_type of the text config; ModelType when there is no nested one
 	Family       string // the family that resolved it
+	Guessed      bool   // by the fields that all configuration classes have: no family knows the architecture
 
 	Config *Config // the config as its Transformers class presents it; engines read their own fields here
 

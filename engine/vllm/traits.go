@@ -50,6 +50,10 @@ func traitsOf(m *model.Model) (t traits) {
 		t.refusal = err
 		return t
 	}
+	if m.Guessed && !r.transformers {
+		t.refusal = problem.New(problem.NotKnown, "architectures", r.arch, "served by a class of the engine's own, %s, whose layers are not known", r.class)
+		return t
+	}
 	info := r.info
 	t.arch, t.pooling, t.transformers = r.arch, r.pooling, r.transformers
 	t.embeds = strings.Contains(r.class, "Embedding")
