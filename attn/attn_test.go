@@ -34,6 +34,33 @@ func code(t *testing.T, err error) problem.Code {
 	return p.Code
 }
 
+func TestRank(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		g    Geometry
+		tp   int
+		want [2]int // query heads, KV heads
+		code problem.Code
+	}{
+		{"whole", llama70B, 1, [2]int{64, 8}, ""},
+		{"sharded", llama70B, 8, [2]int{64 / 8, 8 / 8}, ""},
+		{"replicated", llama70B, 16, [2]int{64 / 16, 1}, ""},
+		{"latent", deepSeekV3, 16, [2]int{128 / 16, 1}, ""},
+		{"queries do not divide", deepSeekV3, 7, [2]int{}, problem.NotDivisible},
+		{"KV heads do not divide", Geometry{QueryHeads: 48, KVHeads: 8, KeyDim: 64, ValueDim: 64}, 12, [2]int{}, problem.NotDivisible},
+		{"not a layer", Geometry{QueryHeads: 8, KVHeads: 3, KeyDim: 64, ValueDim: 64}, 1, [2]int{}, problem.NotDivisible},
+		{"no ranks", llama70B, 0, [2]int{}, problem.BadValue},
+	} {
+		got, err := tt.g.Rank(tt.tp)
+		if c := code(t, err); c != tt.code || [2]int{got.QueryHeads, got.KVHeads} != tt.want {
+			t.Errorf("%s: Rank(%d) = %+v, %v, want heads %v", tt.name, tt.tp, got, err, tt.want)
+		}
+		if err == nil && got.Validate() != nil {
+			t.Errorf("%s: Rank(%d) is not a layer: %v", tt.name, tt.tp, got.Validate())
+		}
+	}
+}
+
 func TestElemsPerToken(t *testing.T) {
 	for _, tt := range []struct {
 		name string

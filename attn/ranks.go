@@ -48,6 +48,25 @@ func (g Geometry) KVHeadsPerRank(tp int) (int, error) {
 	return 0, g.notDivisible("num_key_value_heads", g.KVHeads, tp)
 }
 
+// Rank returns what one rank of tp has of the layer, as a layer of its own: its share of the
+// query heads and of the KV heads. Errors are those of [Geometry.Validate],
+// [Geometry.QueryHeadsPerRank] and [Geometry.KVHeadsPerRank].
+func (g Geometry) Rank(tp int) (Geometry, error) {
+	if err := g.Validate(); err != nil {
+		return Geometry{}, err
+	}
+	queries, err := g.QueryHeadsPerRank(tp)
+	if err != nil {
+		return Geometry{}, err
+	}
+	kv, err := g.KVHeadsPerRank(tp)
+	if err != nil {
+		return Geometry{}, err
+	}
+	g.QueryHeads, g.KVHeads = queries, kv
+	return g, nil
+}
+
 // Replication returns how many of tp ranks hold each KV head, or the latent: 1 means that
 // every byte of the cache is on one rank only, and more that the rest is repetition. Errors
 // are those of [Geometry.KVHeadsPerRank].
