@@ -43,7 +43,7 @@ func TestRank(t *testing.T) {
 		code problem.Code
 	}{
 		{"whole", llama70B, 1, [2]int{64, 8}, ""},
-		{"sharded", llama70B, 8, [2]int{64 / 8, 8 / 8}, ""},
+		{"sharded", llama70B, 8, [2]int{64 / 8, 1}, ""},
 		{"replicated", llama70B, 16, [2]int{64 / 16, 1}, ""},
 		{"latent", deepSeekV3, 16, [2]int{128 / 16, 1}, ""},
 		{"queries do not divide", deepSeekV3, 7, [2]int{}, problem.NotDivisible},
