@@ -60,10 +60,8 @@ func ParseRequest(data []byte) (Request, error) {
 
 // requestError puts the decoder's words into ours.
 func requestError(err error) *problem.Error {
-	if e, ok := errors.AsType[*problem.Error](err); ok { // an accelerator reads itself
-		located := *e
-		located.Message = "accelerator: " + e.Message
-		return &located
+	if e, ok := errors.AsType[*problem.Error](problem.Within("accelerator", err)); ok { // which reads itself
+		return e
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
 		return problem.New(problem.BadValue, e.Field, nil, "a JSON %s, want %s", e.Value, jsonKind(e.Type.Kind().String()))

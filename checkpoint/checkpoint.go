@@ -60,7 +60,7 @@ func FromBytes(name string, files Files) (*Source, error) {
 		}
 		object, duplicates, err := Parse(file.data)
 		if err != nil {
-			return nil, within(file.where, err)
+			return nil, problem.Within(file.where, err)
 		}
 		*file.to = object
 		src.Duplicates = append(src.Duplicates, duplicates...)
@@ -72,11 +72,11 @@ func FromBytes(name string, files Files) (*Source, error) {
 	case src.Config != nil:
 		return src, nil
 	case src.Params == nil:
-		return nil, within(name, problem.New(problem.Unreadable, "", nil, "no %s", ConfigFile))
+		return nil, problem.Within(name, problem.New(problem.Unreadable, "", nil, "no %s", ConfigFile))
 	}
 	var err error
 	if src.Config, err = FromParams(src.Params); err != nil {
-		return nil, within(ParamsFile, err)
+		return nil, problem.Within(ParamsFile, err)
 	}
 	return src, nil
 }
@@ -95,18 +95,18 @@ func FromFS(folder fs.FS, name string) (*Source, error) {
 	} {
 		*file.to, err = readFile(folder, file.name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, within(name, err)
+			return nil, problem.Within(name, err)
 		}
 		if err == nil && len(*file.to) == 0 {
 			*file.to = []byte("\n") // there, and empty: an error of Parse
 		}
 	}
 	if files.Config == nil && files.Params == nil {
-		return nil, within(name, noConfig(folder))
+		return nil, problem.Within(name, noConfig(folder))
 	}
 	src, err := FromBytes(ConfigFile, files)
 	if err != nil {
-		return nil, within(name, err)
+		return nil, problem.Within(name, err)
 	}
 	src.Name, src.folder = name, folder
 	return src, nil
@@ -120,7 +120,7 @@ func (s *Source) ReadTensors() error {
 	}
 	tensors, err := ReadTensors(s.folder)
 	if err != nil {
-		return within(s.Name, err)
+		return problem.Within(s.Name, err)
 	}
 	s.Tensors = tensors
 	return nil
@@ -128,7 +128,7 @@ func (s *Source) ReadTensors() error {
 
 // readFile reads a regular file, of a large one just enough for Parse to say so.
 func readFile(folder fs.FS, name string) ([]byte, error) {
-	f, _, err := open(folder, name)
+	f, _, err := OpenFile(folder, name)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func readFile(folder fs.FS, name string) ([]byte, error) {
 
 // open opens a regular file, asking first: to open a pipe would wait for its writer. The
 // error is fs.ErrNotExist where there is no such file.
-func open(folder fs.FS, name string) (f fs.File, size int64, err error) {
+func OpenFile(folder fs.FS, name string) (f fs.File, size int64, err error) {
 	info, err := fs.Stat(folder, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, err
@@ -178,7 +178,7 @@ func noConfig(folder fs.FS) error {
 	case has(func(s string) bool { return s == "adapter_config.json" }):
 		return p.WithHint("this is an adapter: name the model that it adapts")
 	case has(func(s string) bool { return strings.HasSuffix(strings.ToLower(s), ".gguf") }):
-		return p.WithHint("GGUF is not supported yet; name the config.json of the original checkpoint")
+		return p.WithHint("name one of the GGUF files in the folder")
 	}
 	const shown = 6
 	more := ""
@@ -210,15 +210,4 @@ func list(folder fs.FS) (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// within returns err with the place where it happened before its message.
-func within(where string, err error) error {
-	p, ok := errors.AsType[*problem.Error](err)
-	if !ok {
-		return err
-	}
-	located := *p
-	located.Message = where + ": " + p.Message
-	return &located
 }

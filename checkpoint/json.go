@@ -61,7 +61,7 @@ func foreign(data []byte) error {
 	case begins("version https://git-lfs"):
 		what, hint = "a Git LFS pointer", "fetch the file itself with git lfs pull"
 	case begins("GGUF"):
-		what, hint = "a GGUF file", "GGUF is not supported yet; name the config.json of the original checkpoint"
+		what, hint = "a GGUF file", "name the file by its path"
 	case begins("PK\x03\x04"):
 		what, hint = "a PyTorch file or another archive", "name the folder or the config.json"
 	case len(data) > 8 && data[7] == 0 && data[8] == '{':

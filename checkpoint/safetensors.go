@@ -15,12 +15,13 @@ import (
 	"headcount/problem"
 )
 
-// A Tensor is one entry of a checkpoint's safetensors headers.
+// A Tensor is one entry of a checkpoint's safetensors or GGUF headers.
 type Tensor struct {
 	Name  string
-	DType string  // safetensors' name, "BF16"
-	Shape []int64 // outermost first; empty for a scalar
-	Bytes int64   // as stored: Σ shape · bits of DType / 8
+	DType string  // the format's own name, "BF16", "Q4_K"
+	Shape []int64 // elements, outermost first; empty for a scalar
+	Bytes int64   // as stored
+	Block int64   // elements of the innermost dimension that are packed together; 0 or 1: none
 	File  string
 	Begin int64 // where in the file its data begins, bytes
 }
@@ -131,7 +132,7 @@ func ReadIndex(folder fs.FS) (*Index, error) {
 }
 
 func readIndex(folder fs.FS, name string) (string, error) {
-	f, size, err := open(folder, name)
+	f, size, err := OpenFile(folder, name)
 	if err != nil {
 		return "", err
 	}
@@ -177,10 +178,10 @@ func (x *Index) parse(text string) error {
 		}
 	}
 	if p.end(); p.err != nil {
-		return within(x.File, p.err)
+		return problem.Within(x.File, p.err)
 	}
 	if len(x.WeightMap) == 0 {
-		return within(x.File, problem.New(problem.MissingField, "weight_map", nil, "no tensors"))
+		return problem.Within(x.File, problem.New(problem.MissingField, "weight_map", nil, "no tensors"))
 	}
 	return nil
 }
@@ -210,7 +211,7 @@ func (x *Index) parseWeightMap(p *parser) error {
 
 // bad is a problem with one entry of the weight map.
 func (x *Index) bad(tensor, file, what string) error {
-	return within(x.File, problem.New(problem.BadValue, "weight_map."+pathElement(tensor), pathElement(file), "%s", what))
+	return problem.Within(x.File, problem.New(problem.BadValue, "weight_map."+pathElement(tensor), pathElement(file), "%s", what))
 }
 
 // shards are the files that hold the folder's tensors. A file of the index is not asked
@@ -259,13 +260,13 @@ type header struct {
 
 // bad is a problem with the whole file.
 func (h *header) bad(code problem.Code, field string, value any, format string, args ...any) error {
-	return within(pathElement(h.file), problem.New(code, field, value, format, args...))
+	return problem.Within(pathElement(h.file), problem.New(code, field, value, format, args...))
 }
 
 // badTensor is a problem with one field of one tensor.
 func (h *header) badTensor(tensor, field string, value any, format string, args ...any) error {
 	p := problem.New(problem.BadValue, field, value, format, args...)
-	return within(pathElement(h.file)+": "+pathElement(tensor), p)
+	return problem.Within(pathElement(h.file)+": "+pathElement(tensor), p)
 }
 
 func (h *header) read(folder fs.FS) error {
@@ -289,14 +290,14 @@ func (h *header) read(folder fs.FS) error {
 		}
 	}
 	if p.end(); p.err != nil {
-		return within(pathElement(h.file)+": header", p.err)
+		return problem.Within(pathElement(h.file)+": header", p.err)
 	}
 	return h.checkData()
 }
 
 // text reads the header's JSON, and notes how much data follows it.
 func (h *header) text(folder fs.FS) (string, error) {
-	f, size, err := open(folder, h.file)
+	f, size, err := OpenFile(folder, h.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", h.bad(problem.Unreadable, "", nil, "the index names this file, and it is not there")
 	}

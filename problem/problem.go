@@ -3,6 +3,7 @@
 package problem
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -59,16 +60,21 @@ func New(code Code, field string, value any, format string, args ...any) *Error 
 
 // show prints a value from a file on one line and of bounded length.
 func show(v any) string {
-	s := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '.'
-		}
-		return r
-	}, fmt.Sprint(v))
+	s := oneLine(fmt.Sprint(v))
 	if len(s) > 80 {
 		s = strings.ToValidUTF8(s[:77], "") + "..."
 	}
 	return s
+}
+
+// oneLine is s without what would break a line.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '.'
+		}
+		return r
+	}, s)
 }
 
 // Error is the message, one line.
@@ -84,4 +90,16 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 func (e *Error) By(engine string) *Error {
 	e.RefusedBy = engine
 	return e
+}
+
+// Within returns err with the place where it happened before its message. An error that is
+// none of ours is returned as it is.
+func Within(where string, err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	located := *e
+	located.Message = oneLine(where) + ": " + e.Message
+	return &located
 }

@@ -60,9 +60,9 @@ func TestStagesOfTensors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.Tensors, m.WeightsUnknown = stored(m), "for the test"
-			got, err := weights.Stages(m, build)
-			m.WeightsUnknown = ""
+			asStored := resolve(t, config)
+			asStored.Tensors, asStored.WeightsUnknown = stored(m), "for the test"
+			got, err := weights.Stages(asStored, build)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,9 +77,13 @@ func TestStagesOfTensors(t *testing.T) {
 
 // TestQuantisedTensors divides one layer's packed weights and scales.
 func TestQuantisedTensors(t *testing.T) {
-	m := resolve(t, `{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096,
-		"num_hidden_layers": 1, "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 1000,
-		"quantization_config": {"quant_method": "awq"}}`)
+	of := func(tensors ...checkpoint.Tensor) *model.Model {
+		m := resolve(t, `{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096,
+			"num_hidden_layers": 1, "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 1000,
+			"quantization_config": {"quant_method": "awq"}}`)
+		m.Tensors = tensors
+		return m
+	}
 	build := weights.Build{Layout: layout.Layout{TP: 4}, Spans: []layout.Span{{End: 1}}, DType: dtype.Float16}
 	for _, tt := range []struct {
 		name  string
@@ -98,13 +102,12 @@ func TestQuantisedTensors(t *testing.T) {
 		{"self_attn.rotary_emb.inv_freq", "F32", []int64{64}, 64 * 4, 0},
 	} {
 		tensor := checkpoint.Tensor{Name: "model.layers.0." + tt.name, DType: tt.dtype, Shape: tt.shape, Bytes: tt.bytes}
-		m.Tensors = []checkpoint.Tensor{tensor}
-		got, err := weights.Stages(m, build)
+		got, err := weights.Stages(of(tensor), build)
 		if err != nil || got[0].Bytes != tt.want {
 			t.Errorf("%s: %+v, %v, want %d bytes", tt.name, got, err, tt.want)
 		}
 	}
-	m.Tensors = []checkpoint.Tensor{{Name: "visual.blocks.0.norm1.weight", Shape: []int64{8}, Bytes: 16}, {Bytes: 4}}
+	m := of(checkpoint.Tensor{Name: "visual.blocks.0.norm1.weight", Shape: []int64{8}, Bytes: 16}, checkpoint.Tensor{Bytes: 4})
 	_, err := weights.Stages(m, build)
 	if e, ok := errors.AsType[*problem.Error](err); !ok || e.Code != problem.NotKnown {
 		t.Errorf("a tower's tensor: %v, want %s", err, problem.NotKnown)

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"headcount/checkpoint"
+	"headcount/checkpoint/gguf"
 	"headcount/problem"
 )
 
@@ -46,10 +47,30 @@ func (f Files) Source(ctx context.Context, name string) (src *checkpoint.Source,
 		src, err = folder(name)
 	case filepath.Base(name) == checkpoint.ConfigFile:
 		src, err = folder(filepath.Dir(name))
+	case isGGUF(name, info):
+		src, err = gguf.Checkpoint(os.DirFS(filepath.Dir(name)), filepath.Base(name))
 	default:
 		src, err = file(name)
 	}
 	return src, true, err
+}
+
+// isGGUF reports whether a file is one, whatever its name.
+func isGGUF(name string, info fs.FileInfo) bool {
+	if strings.EqualFold(filepath.Ext(name), ".gguf") {
+		return true
+	}
+	if !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	_, err = io.ReadFull(f, magic)
+	return err == nil && string(magic) == "GGUF"
 }
 
 // looksLikePath tells a path from a hub id, which has at most one slash and begins with
@@ -101,6 +122,9 @@ func folder(path string) (*checkpoint.Source, error) {
 		return checkpoint.FromFS(os.DirFS(snapshot), id)
 	}
 	src, err := checkpoint.FromFS(os.DirFS(path), path)
+	if names := gguf.In(os.DirFS(path)); err != nil && len(names) == 1 && !exists(filepath.Join(path, checkpoint.ConfigFile)) {
+		return gguf.Checkpoint(os.DirFS(path), names[0])
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +132,11 @@ func folder(path string) (*checkpoint.Source, error) {
 		src.Name = filepath.Base(full)
 	}
 	return src, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // file reads a config.json or params.json under any name. The hf_quant_config.json beside

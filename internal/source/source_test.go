@@ -117,7 +117,7 @@ func TestFilesErrors(t *testing.T) {
 		"bare/README.md":             "",
 		"bare/tokenizer.json":        "{}",
 		"gguf/model.gguf":            "GGUF",
-		"x.gguf":                     "GGUF" + strings.Repeat("\x00", checkpoint.MaxBytes),
+		"x.gguf":                     "GGUF\x03\x00",
 		"page.json":                  "<!doctype html>",
 		"empty.json":                 "",
 		"large.json":                 "{" + strings.Repeat(" ", checkpoint.MaxBytes),
@@ -131,8 +131,8 @@ func TestFilesErrors(t *testing.T) {
 	})
 	for _, tt := range []struct{ name, want, hint string }{
 		{"bare", "bare: no config.json", "the folder holds README.md, tokenizer.json"},
-		{"gguf", "gguf: no config.json", "GGUF is not supported yet; name the config.json of the original checkpoint"},
-		{"x.gguf", "x.gguf: a GGUF file, not JSON", "GGUF is not supported yet; name the config.json of the original checkpoint"},
+		{"gguf", "model.gguf: ends at 4 bytes, in the middle of the header", "the file may not have been downloaded in full"},
+		{"x.gguf", "x.gguf: ends at 6 bytes, in the middle of the header", "the file may not have been downloaded in full"},
 		{"page.json", "page.json: an HTML or XML page, not JSON", "download the file itself (on the hub: resolve, not blob), with a token if the model is gated"},
 		{"empty.json", "empty.json: empty, not JSON", "the file may not have been downloaded in full"},
 		{"large.json", "large.json: larger than 1048576 bytes", ""},
