@@ -11,6 +11,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"headcount/problem"
 )
@@ -73,7 +75,11 @@ var dtypes = []struct {
 // the index and the headers agree.
 func ReadTensors(folder fs.FS) ([]Tensor, error) {
 	shards, err := ReadShards(folder)
-	var tensors []Tensor
+	n := 0
+	for _, s := range shards {
+		n += len(s.Tensors)
+	}
+	tensors := slices.Grow([]Tensor(nil), n)
 	for _, s := range shards {
 		tensors = append(tensors, s.Tensors...)
 	}
@@ -90,25 +96,104 @@ func ReadShards(folder fs.FS) ([]Shard, error) {
 	if err != nil {
 		return nil, err
 	}
+	headers, err := readHeaders(folder, files, index)
+	if err != nil {
+		return nil, err
+	}
 	var out []Shard
-	seen := map[string]string{} // tensor → file
-	budget := int64(maxHeaders)
-	for _, file := range files {
-		h := header{file: file, seen: seen, budget: &budget}
-		if err := h.read(folder); err != nil {
-			return nil, err
-		}
-		out = append(out, Shard{File: file, Size: h.start + h.data, Metadata: h.metadata, Tensors: h.tensors})
+	n, listed := 0, 0
+	for i := range headers {
+		h := &headers[i]
+		out = append(out, Shard{File: h.file, Size: h.start + h.data, Metadata: h.metadata, Tensors: h.tensors})
+		n += len(h.tensors)
+		listed += h.listed
 	}
-	if index == nil {
-		return out, nil
+	if n > maxTensors {
+		return nil, problem.New(problem.BadValue, "", nil, "more than %d tensors", maxTensors)
 	}
-	for _, name := range slices.Sorted(maps.Keys(index.WeightMap)) {
-		if file := index.WeightMap[name]; seen[name] != file {
-			return nil, index.bad(name, file, "the file does not hold this tensor")
-		}
+	if index != nil && listed == n && n == len(index.WeightMap) {
+		return out, nil // each is where the index says, and no file has one twice
+	}
+	if err := checkNames(out, index); err != nil {
+		return nil, err
 	}
 	return out, nil
+}
+
+// checkNames holds that no name comes twice, and that every tensor of the index is in its
+// file.
+func checkNames(shards []Shard, index *Index) error {
+	seen := map[string]string{} // tensor → file
+	for _, s := range shards {
+		for i := range s.Tensors {
+			name := s.Tensors[i].Name
+			if other, twice := seen[name]; twice {
+				return problem.Within(pathElement(s.File), problem.New(problem.BadValue, pathElement(name), nil, "given twice, also in %s", pathElement(other)))
+			}
+			seen[name] = s.File
+		}
+	}
+	if index == nil {
+		return nil
+	}
+	missing := ""
+	for name, file := range index.WeightMap {
+		if seen[name] != file && (missing == "" || name < missing) {
+			missing = name
+		}
+	}
+	if missing == "" {
+		return nil
+	}
+	return index.bad(missing, index.WeightMap[missing], "the file does not hold this tensor")
+}
+
+// A Watcher is a folder that wants to know how far the reading of its headers is.
+type Watcher interface {
+	// HeadersRead is called when so many of the files have been read, by one caller at a time.
+	HeadersRead(done, files int)
+}
+
+// atOnce is how many files are read at a time.
+const atOnce = 16
+
+// readHeaders reads the headers of files, several at a time. The error is that of the first
+// file that has one.
+func readHeaders(folder fs.FS, files []string, index *Index) ([]header, error) {
+	headers := make([]header, len(files))
+	errs := make([]error, len(files))
+	var next, failed, budget atomic.Int64
+	budget.Store(maxHeaders)
+	var mu sync.Mutex
+	done := 0
+	watcher, watched := folder.(Watcher)
+	var readers sync.WaitGroup
+	for range min(atOnce, len(files)) {
+		readers.Go(func() {
+			for failed.Load() == 0 {
+				i := int(next.Add(1)) - 1
+				if i >= len(files) {
+					return
+				}
+				headers[i] = header{file: files[i], index: index, budget: &budget}
+				if errs[i] = headers[i].read(folder); errs[i] != nil {
+					failed.Store(1)
+				}
+				mu.Lock()
+				if done++; watched {
+					watcher.HeadersRead(done, len(files))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	readers.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return headers, nil
 }
 
 // ReadIndex reads a folder's safetensors index, Mistral's where there is no other, nil if
@@ -122,7 +207,7 @@ func ReadIndex(folder fs.FS) (*Index, error) {
 		case err != nil:
 			return nil, err
 		}
-		index := &Index{File: name, WeightMap: map[string]string{}}
+		index := &Index{File: name, WeightMap: make(map[string]string, min(strings.Count(text, ":"), maxTensors))}
 		if err := index.parse(text); err != nil {
 			return nil, err
 		}
@@ -204,7 +289,7 @@ func (x *Index) parseWeightMap(p *parser) error {
 		if len(x.WeightMap) >= maxTensors {
 			p.fail("more than %d tensors", maxTensors)
 		}
-		x.WeightMap[strings.Clone(tensor)] = file
+		x.WeightMap[tensor] = file
 	}
 	return nil
 }
@@ -245,10 +330,11 @@ func shards(folder fs.FS, index *Index) ([]string, error) {
 // Offsets count from the end of the header.
 type header struct {
 	file   string
-	seen   map[string]string // tensors of this file and those before → their file
-	budget *int64            // header bytes that may still be read
-	start  int64             // where the tensor data begins in the file
-	data   int64             // bytes of it
+	index  *Index        // nil: none
+	listed int           // tensors that the index has in this file
+	budget *atomic.Int64 // header bytes that may still be read
+	start  int64         // where the tensor data begins in the file
+	data   int64         // bytes of it
 
 	metadata *Object
 	tensors  []Tensor
@@ -292,7 +378,36 @@ func (h *header) read(folder fs.FS) error {
 	if p.end(); p.err != nil {
 		return problem.Within(pathElement(h.file)+": header", p.err)
 	}
-	return h.checkData()
+	if err := h.checkData(); err != nil {
+		return err
+	}
+	return h.keepNames()
+}
+
+// keepNames puts the tensors' names, which are parts of the header so far, into a text of
+// their own, and counts those that the index has here.
+func (h *header) keepNames() error {
+	size := 0
+	for i := range h.tensors {
+		size += len(h.tensors[i].Name)
+	}
+	var all strings.Builder
+	all.Grow(size)
+	seen := make(map[string]struct{}, len(h.tensors))
+	for i := range h.tensors {
+		t := &h.tensors[i]
+		start := all.Len()
+		all.WriteString(t.Name)
+		t.Name = all.String()[start:]
+		if h.index != nil && h.index.WeightMap[t.Name] == h.file {
+			h.listed++
+		}
+		seen[t.Name] = struct{}{}
+	}
+	if len(seen) < len(h.tensors) {
+		return checkNames([]Shard{{File: h.file, Tensors: h.tensors}}, nil)
+	}
+	return nil
 }
 
 // text reads the header's JSON, and notes how much data follows it.
@@ -317,10 +432,9 @@ func (h *header) text(folder fs.FS) (string, error) {
 		return "", h.bad(problem.BadValue, "header_size", n, "exceeds the cap of %d", maxHeader)
 	case int64(n) > size-lengthBytes:
 		return "", h.bad(problem.BadValue, "header_size", n, "past the end of the file at %d", size)
-	case int64(n) > *h.budget:
+	case h.budget.Add(-int64(n)) < 0:
 		return "", h.bad(problem.BadValue, "header_size", n, "all headers together exceed the cap of %d", maxHeaders)
 	}
-	*h.budget -= int64(n)
 	h.start = lengthBytes + int64(n)
 	h.data = size - h.start
 	return readN(f, h.file, int64(n))
@@ -328,10 +442,7 @@ func (h *header) text(folder fs.FS) (string, error) {
 
 // tensor reads the description of one tensor.
 func (h *header) tensor(p *parser, name string) error {
-	if other, twice := h.seen[name]; twice {
-		return h.bad(problem.BadValue, pathElement(name), nil, "given twice, also in %s", pathElement(other))
-	}
-	if len(h.seen) >= maxTensors {
+	if len(h.tensors) >= maxTensors {
 		return h.bad(problem.BadValue, "", nil, "more than %d tensors", maxTensors)
 	}
 	var (
@@ -380,8 +491,7 @@ func (h *header) tensor(p *parser, name string) error {
 	case end > h.data:
 		return h.badTensor(name, "data_offsets", fmt.Sprint(offsets), "past the end of the file's %d bytes of data", h.data)
 	}
-	t.Name = strings.Clone(name)
-	h.seen[t.Name] = h.file
+	t.Name = name
 	t.Begin = h.start + offsets[0]
 	h.tensors = append(h.tensors, t)
 	return nil

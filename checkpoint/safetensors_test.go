@@ -160,7 +160,7 @@ func TestReadTensorsErrors(t *testing.T) {
 		{"overlap", one(shard(`{"v": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "w": {"dtype": "U8", "shape": [4], "data_offsets": [2, 6]}}`, 6)),
 			"model.safetensors: w: data_offsets = [2 6]: overlaps v, which ends at 4"},
 		{"data left over", one(shard(tensor(`"dtype": "U8", "shape": [4], "data_offsets": [0, 4]`), 5)), "model.safetensors: holds 5 bytes of data, its tensors only 4"},
-		{"twice in one file", one(shard(`{"w": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}, "w": {}}`, 0)), "model.safetensors: w: given twice, also in model.safetensors"},
+		{"twice in one file", one(shard(`{"w": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}, "w": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}}`, 0)), "model.safetensors: w: given twice, also in model.safetensors"},
 		{"twice in two files", fstest.MapFS{"a.safetensors": w, "b.safetensors": w}, "b.safetensors: w: given twice, also in a.safetensors"},
 		{"a name of control characters", one(shard(`{"\n\u001b": {}}`, 0)), "model.safetensors: ��: dtype = \"\": not a safetensors dtype"},
 
