@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 
 	"headcount/problem"
 )
@@ -33,8 +34,18 @@ type Source struct {
 	Params     *Object  // params.json as it is, or nil
 	Duplicates []string // paths of keys that were given more than once; the last one counts
 	Tensors    []Tensor // from safetensors headers, once ReadTensors was called
+	TotalBytes int64    // of all tensors, by the index of files that have no headers; 0: not known
 
-	folder fs.FS // what FromFS read; nil for FromBytes
+	headers *headers // nil for a Source of bytes
+}
+
+// Headers are what a folder's headers say, read once for all copies of a Source.
+type headers struct {
+	folder  fs.FS
+	once    sync.Once
+	tensors []Tensor
+	total   int64
+	err     error
 }
 
 // Files are the contents of a checkpoint's JSON files. Config or Params must be there.
@@ -108,22 +119,25 @@ func FromFS(folder fs.FS, name string) (*Source, error) {
 	if err != nil {
 		return nil, problem.Within(name, err)
 	}
-	src.Name, src.folder = name, folder
+	src.Name, src.headers = name, &headers{folder: folder}
 	return src, nil
 }
 
 // ReadTensors reads the headers of the checkpoint's safetensors files into Tensors, for a
-// Source from FromFS; another has none. See the function of that name.
+// Source from FromFS; another has none. See the function of that name. Of PyTorch's own
+// files only an index says something, how many bytes they hold.
 func (s *Source) ReadTensors() error {
-	if s.folder == nil || s.Tensors != nil {
+	h := s.headers
+	if h == nil || s.Tensors != nil {
 		return nil
 	}
-	tensors, err := ReadTensors(s.folder)
-	if err != nil {
-		return problem.Within(s.Name, err)
-	}
-	s.Tensors = tensors
-	return nil
+	h.once.Do(func() {
+		if h.tensors, h.err = ReadTensors(h.folder); h.err == nil && h.tensors == nil {
+			h.total, h.err = pickleTotal(h.folder)
+		}
+	})
+	s.Tensors, s.TotalBytes = h.tensors, h.total
+	return problem.Within(s.Name, h.err)
 }
 
 // readFile reads a regular file, of a large one just enough for Parse to say so.
@@ -161,6 +175,9 @@ func OpenFile(folder fs.FS, name string) (f fs.File, size int64, err error) {
 
 // unreadable is the system's refusal to read a file, without its path of the file.
 func unreadable(name string, err error) error {
+	if p, ok := errors.AsType[*problem.Error](err); ok { // a folder of ours says more than the system
+		return problem.Within(pathElement(name), p)
+	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
 	}
@@ -178,7 +195,7 @@ func noConfig(folder fs.FS) error {
 	case has(func(s string) bool { return s == "adapter_config.json" }):
 		return p.WithHint("this is an adapter: name the model that it adapts")
 	case has(func(s string) bool { return strings.HasSuffix(strings.ToLower(s), ".gguf") }):
-		return p.WithHint("name one of the GGUF files in the folder")
+		return p.WithHint("name one of the GGUF files")
 	}
 	const shown = 6
 	more := ""

@@ -124,7 +124,7 @@ func TestFromFSErrors(t *testing.T) {
 		{"other files", many, "no config.json", "the folder holds README.md, a.bin, b.bin, c.bin, d.bin, e.bin, …"},
 		{"a folder inside", fstest.MapFS{"tokenizer/vocab.txt": text("")}, "no config.json", "the folder holds tokenizer/"},
 		{"an adapter", fstest.MapFS{"adapter_config.json": text("{}")}, "no config.json", "this is an adapter: name the model that it adapts"},
-		{"GGUF", fstest.MapFS{"model-Q4_K_M.GGUF": text("GGUF")}, "no config.json", "name one of the GGUF files in the folder"},
+		{"GGUF", fstest.MapFS{"model-Q4_K_M.GGUF": text("GGUF")}, "no config.json", "name one of the GGUF files"},
 		{"names of control characters", fstest.MapFS{"a\nb": text("")}, "no config.json", "the folder holds a\ufffdb"},
 		{"empty config", fstest.MapFS{"config.json": text("")}, "config.json: empty, not JSON", "the file may not have been downloaded in full"},
 		{"LFS pointer", fstest.MapFS{"config.json": text("version https://git-lfs.github.com/spec/v1\n")}, "config.json: a Git LFS pointer, not JSON", "fetch the file itself with git lfs pull"},

@@ -36,7 +36,7 @@ type Shard struct {
 	Tensors  []Tensor // in the order of their data
 }
 
-// An Index is a checkpoint's model.safetensors.index.json.
+// An Index is a checkpoint's model.safetensors.index.json, or another of its form.
 type Index struct {
 	File      string // its own name
 	TotalSize int64  // bytes of all tensors by metadata.total_size, 0 where that is not given
@@ -199,7 +199,22 @@ func readHeaders(folder fs.FS, files []string, index *Index) ([]header, error) {
 // ReadIndex reads a folder's safetensors index, Mistral's where there is no other, nil if
 // there is none. Its files may be missing. Every file is a plain name inside the folder.
 func ReadIndex(folder fs.FS) (*Index, error) {
-	for _, name := range []string{"model.safetensors.index.json", "consolidated.safetensors.index.json"} {
+	return firstIndex(folder, "model.safetensors.index.json", "consolidated.safetensors.index.json")
+}
+
+// pickleTotal is the bytes of all tensors by the index of PyTorch's files, 0 where there is
+// none, or none that says so.
+func pickleTotal(folder fs.FS) (int64, error) {
+	index, err := firstIndex(folder, "pytorch_model.bin.index.json")
+	if index == nil || err != nil {
+		return 0, err
+	}
+	return index.TotalSize, nil
+}
+
+// firstIndex reads the first index of these names that is there.
+func firstIndex(folder fs.FS, names ...string) (*Index, error) {
+	for _, name := range names {
 		text, err := readIndex(folder, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

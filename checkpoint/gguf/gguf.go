@@ -56,16 +56,43 @@ func Checkpoint(folder fs.FS, name string) (*checkpoint.Source, error) {
 	return src, nil
 }
 
-// In lists the GGUF checkpoints in a folder: of one in several files, the first.
-func In(folder fs.FS) (names []string) {
+// Pick finds the GGUF checkpoint of a folder, of several the one whose name ends in variant,
+// "Q4_K_M": its file, or the first of its files; "" where there is none and none was asked for.
+func Pick(folder fs.FS, variant string) (name string, err error) {
+	var all, picked []string
 	entries, _ := fs.ReadDir(folder, ".") // what it could read will do
 	for _, entry := range entries {
-		part := split.FindStringSubmatch(entry.Name())
-		if strings.EqualFold(path.Ext(entry.Name()), ".gguf") && (part == nil || part[2] == "00001") {
-			names = append(names, entry.Name())
+		name := entry.Name()
+		part := split.FindStringSubmatch(name)
+		if !strings.EqualFold(path.Ext(name), ".gguf") || part != nil && part[2] != "00001" {
+			continue
+		}
+		all = append(all, name)
+		if ending := strings.ToLower(variant); ending == "" || strings.HasSuffix(strings.ToLower(baseName(name)), ending) {
+			picked = append(picked, name)
 		}
 	}
-	return names
+	switch {
+	case len(picked) == 1:
+		return picked[0], nil
+	case len(all) == 0 && variant == "":
+		return "", nil
+	case len(all) == 0:
+		return "", problem.New(problem.BadValue, "", nil, "no GGUF files")
+	case len(picked) == 0:
+		return "", problem.New(problem.BadValue, "", nil, "no GGUF file whose name ends in %.40q", variant).WithHint("there are %s", some(all))
+	}
+	return "", problem.New(problem.BadValue, "", nil, "%d GGUF checkpoints", len(picked)).WithHint("name one of them: %s", some(picked))
+}
+
+// some are the first of names, for a hint.
+func some(names []string) string {
+	const shown = 6
+	more := ""
+	if len(names) > shown {
+		names, more = names[:shown], ", …"
+	}
+	return strings.Join(names, ", ") + more
 }
 
 // baseName is a file's name without its number and extension.

@@ -171,9 +171,6 @@ func TestCheckpoint(t *testing.T) {
 			t.Errorf("quantization_config %s", got)
 		}
 	}
-	if got := gguf.In(folder); !slices.Equal(got, []string{"big-00001-of-00002.gguf"}) {
-		t.Errorf("In: %v", got)
-	}
 	folder["config.json"] = &fstest.MapFile{Data: []byte(`{"model_type": "mistral", "num_hidden_layers": 2}`)}
 	src, err := gguf.Checkpoint(folder, "big-00001-of-00002.gguf")
 	if err != nil {
@@ -312,4 +309,23 @@ func FuzzRead(f *testing.F) {
 		}
 		gguf.Config([]*gguf.File{file})
 	})
+}
+
+func TestPick(t *testing.T) {
+	folder := fstest.MapFS{"README.md": {}, "m-Q4_K_M-00001-of-00002.gguf": {}, "m-Q4_K_M-00002-of-00002.gguf": {}, "m-Q8_0.gguf": {}, "sub/x.gguf": {}}
+	for _, tt := range []struct{ variant, want, err, hint string }{
+		{"Q8_0", "m-Q8_0.gguf", "", ""},
+		{"q4_k_m", "m-Q4_K_M-00001-of-00002.gguf", "", ""},
+		{"Q2_K", "", `no GGUF file whose name ends in "Q2_K"`, "there are m-Q4_K_M-00001-of-00002.gguf, m-Q8_0.gguf"},
+		{"", "", "2 GGUF checkpoints", "name one of them: m-Q4_K_M-00001-of-00002.gguf, m-Q8_0.gguf"},
+	} {
+		got, err := gguf.Pick(folder, tt.variant)
+		p, _ := errors.AsType[*problem.Error](err)
+		if got != tt.want || (p == nil) != (tt.err == "") || p != nil && (p.Error() != tt.err || p.Hint != tt.hint) {
+			t.Errorf("%q: %q, %v", tt.variant, got, err)
+		}
+	}
+	if got, err := gguf.Pick(fstest.MapFS{"a.bin": {}}, ""); got != "" || err != nil {
+		t.Errorf("no GGUF: %q, %v", got, err)
+	}
 }

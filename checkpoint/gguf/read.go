@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -148,6 +149,10 @@ func (s *scanner) short(err error) {
 	switch {
 	case s.err != nil:
 	case err != io.EOF:
+		if said, ok := errors.AsType[*problem.Error](err); ok {
+			s.err = said
+			return
+		}
 		s.err = problem.New(problem.Unreadable, "", nil, "%v", err)
 	case s.size > maxHeader:
 		s.fail(s.where, nil, "the header exceeds the cap of %d bytes", maxHeader)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +29,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	planner        *headcount.Planner
+	network        bool // the hub itself may be asked
 }
 
 // Run executes the command line args, which exclude the program's name, and returns the
@@ -38,7 +38,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	a.planner = &headcount.Planner{
 		Resolver: source.Files{Stdin: stdin},
-		Hub:      source.HubCache{Dir: source.HubCacheDir(os.Getenv)},
+		Hub:      newHubs(a),
 	}
 	root := newRoot(a)
 	root.SetArgs(args)

@@ -49,6 +49,7 @@ on a rank at TP 1 to 64, where a replicated latent and sharded KV heads cross.`,
 		},
 	}
 	q.addFlags(cmd)
+	a.allowNetwork(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a list of Reports")
 	return cmd
 }

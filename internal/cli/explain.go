@@ -57,6 +57,7 @@ plan, for one layout.`,
 		},
 	}
 	q.addFlags(cmd)
+	a.allowNetwork(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the steps as JSON")
 	return cmd
 }

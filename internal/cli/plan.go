@@ -22,8 +22,9 @@ func newPlan(a *app) *cobra.Command {
 		Long: `plan says what an engine will allocate and log: KV heads per rank, bytes per token,
 blocks, tokens, concurrency and the log line, or the refusal with its reason.
 
-MODEL is a folder, a config.json, - for standard input, a name from headcount models,
-or a hub id that is in the catalogue or the hub's local cache. A size given as a list
+MODEL is a folder, a config.json, a GGUF file, - for standard input, a name from headcount
+models, or a hub id that is in the catalogue or the hub's local cache; with --allow-network
+the hub itself is asked for configs and tensor headers, never for weights. A size given as a list
 makes a sweep, a row a layout; --gpus ranks the layouts that use a node.
 
 Without --gpu the pool comes from --kv-cache-memory; without either, what does not
@@ -57,6 +58,7 @@ depend on the pool is printed. With --gpu alone the pool is an estimate with its
 		},
 	}
 	q.addFlags(cmd)
+	a.allowNetwork(cmd)
 	cmd.Flags().IntVar(&gpus, "gpus", 0, "rank the legal layouts of `n` GPUs by requests at the length asked")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the Report as JSON, a sweep as one Report a line")
 	cmd.Flags().StringVar(&plot, "plot", "", "draw memory, capacity, requests, roof, KV heads and layers into an SVG `file`")

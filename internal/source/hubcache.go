@@ -2,11 +2,16 @@ package source
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"headcount/checkpoint"
+	"headcount/checkpoint/gguf"
+	"headcount/checkpoint/hub"
+	"headcount/problem"
 )
 
 // A HubCache is a folder in which huggingface_hub keeps what it downloaded:
@@ -25,14 +30,22 @@ func HubCacheDir(getenv func(string) string) string {
 			return expandHome(dir, getenv)
 		}
 	}
+	if home := hubHome(getenv); home != "" {
+		return filepath.Join(home, "hub")
+	}
+	return ""
+}
+
+// hubHome is where huggingface_hub keeps what is the user's.
+func hubHome(getenv func(string) string) string {
 	if home := getenv("HF_HOME"); home != "" {
-		return filepath.Join(expandHome(home, getenv), "hub")
+		return expandHome(home, getenv)
 	}
 	if cache := getenv("XDG_CACHE_HOME"); cache != "" {
-		return filepath.Join(expandHome(cache, getenv), "huggingface", "hub")
+		return filepath.Join(expandHome(cache, getenv), "huggingface")
 	}
 	if home := homeDir(getenv); home != "" {
-		return filepath.Join(home, ".cache", "huggingface", "hub")
+		return filepath.Join(home, ".cache", "huggingface")
 	}
 	return ""
 }
@@ -51,39 +64,81 @@ func expandHome(dir string, getenv func(string) string) string {
 	return dir
 }
 
-// isHubID tells whether the hub would take name as a model's id, "org/name" or "name"
-// (huggingface_hub/utils/_validators.py, validate_repo_id).
-func isHubID(name string) bool {
-	other := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if len(part) == 0 || len(part) > 96 || strings.ContainsFunc(part, other) || strings.ContainsAny(part[:1]+part[len(part)-1:], "-.") {
-			return false
+// HubClient reads the hub itself, as the environment says where it is and by which token
+// (huggingface_hub/constants.py, utils/_auth.py). The error says that it forbids the network.
+func HubClient(getenv func(string) string) (*hub.Client, error) {
+	for _, key := range []string{"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"} {
+		if isTrue(getenv(key)) {
+			return nil, problem.New(problem.BadValue, key, getenv(key), "forbids the network").WithHint("unset it, or leave out --allow-network")
 		}
 	}
-	return strings.Count(name, "/") <= 1 && !strings.Contains(name, "--") && !strings.Contains(name, "..")
+	return &hub.Client{Endpoint: getenv("HF_ENDPOINT"), Token: token(getenv)}, nil
 }
 
-// Source reads the snapshot of a hub id that was downloaded. It is not found when the cache
-// does not hold a config of it.
+// token is the user's token of the hub, "" for none.
+func token(getenv func(string) string) string {
+	if isTrue(getenv("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
+		return ""
+	}
+	for _, key := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
+		if t := getenv(key); t != "" {
+			return clean(t)
+		}
+	}
+	path := getenv("HF_TOKEN_PATH")
+	if home := hubHome(getenv); path == "" && home != "" {
+		path = filepath.Join(home, "token")
+	}
+	if path == "" {
+		return ""
+	}
+	f, err := os.Open(expandHome(path, getenv))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	const longest = 4096
+	data, _ := io.ReadAll(io.LimitReader(f, longest))
+	return clean(string(data))
+}
+
+// clean is a token without what surrounds it; "" for what cannot go into a header.
+func clean(t string) string {
+	t = strings.TrimSpace(t)
+	if strings.ContainsFunc(t, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
+		return ""
+	}
+	return t
+}
+
+func isTrue(s string) bool {
+	switch strings.ToUpper(s) {
+	case "1", "ON", "YES", "TRUE":
+		return true
+	}
+	return false
+}
+
+// Source reads the snapshot of a hub id that was downloaded, or one of its GGUF files,
+// "org/name:Q4_K_M". It is not found when the cache holds neither.
 func (c HubCache) Source(ctx context.Context, name string) (src *checkpoint.Source, found bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	if c.Dir == "" || !isHubID(name) {
+	id, variant, _ := strings.Cut(name, ":")
+	if c.Dir == "" || !hub.IsID(id) {
 		return nil, false, nil
 	}
-	snapshot, _, ok := ofHubCache(filepath.Join(c.Dir, "models--"+strings.ReplaceAll(name, "/", "--")))
+	snapshot, _, ok := ofHubCache(filepath.Join(c.Dir, "models--"+strings.ReplaceAll(id, "/", "--")))
 	if !ok {
 		return nil, false, nil
 	}
-	src, err = checkpoint.FromFS(os.DirFS(snapshot), name)
+	src, err = checkpointIn(snapshot, name, variant)
 	return src, true, err
 }
 
 // ofHubCache takes a model's folder in a hub cache to the snapshot that main was when it
-// was downloaded, or to the only one there, if that has a config; and to the model's id.
+// was downloaded, or to the only one there, if that has a config or is GGUF; and to the model's id.
 func ofHubCache(dir string) (snapshot, id string, ok bool) {
 	id, ok = strings.CutPrefix(filepath.Base(dir), "models--")
 	if !ok {
@@ -103,6 +158,9 @@ func ofHubCache(dir string) (snapshot, id string, ok bool) {
 		if _, err := os.Stat(filepath.Join(snapshot, name)); err == nil {
 			return snapshot, strings.Replace(id, "--", "/", 1), true
 		}
+	}
+	if name, _ := gguf.Pick(os.DirFS(snapshot), ""); name != "" {
+		return snapshot, strings.Replace(id, "--", "/", 1), true
 	}
 	return "", "", false
 }

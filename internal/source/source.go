@@ -119,24 +119,33 @@ func readSome(r io.Reader) ([]byte, error) {
 // folder reads a checkpoint's folder, or a model's folder in a hub cache.
 func folder(path string) (*checkpoint.Source, error) {
 	if snapshot, id, ok := ofHubCache(path); ok {
-		return checkpoint.FromFS(os.DirFS(snapshot), id)
+		return checkpointIn(snapshot, id, "")
 	}
-	src, err := checkpoint.FromFS(os.DirFS(path), path)
-	if names := gguf.In(os.DirFS(path)); err != nil && len(names) == 1 && !exists(filepath.Join(path, checkpoint.ConfigFile)) {
-		return gguf.Checkpoint(os.DirFS(path), names[0])
-	}
+	src, err := checkpointIn(path, path, "")
 	if err != nil {
 		return nil, err
 	}
-	if full, err := filepath.Abs(path); err == nil {
+	if full, err := filepath.Abs(path); err == nil && src.Name == path {
 		src.Name = filepath.Base(full)
 	}
 	return src, nil
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+// checkpointIn reads the checkpoint in a folder, that of a GGUF file where there is no config
+// or a variant is named.
+func checkpointIn(path, name, variant string) (*checkpoint.Source, error) {
+	dir := os.DirFS(path)
+	if _, err := os.Stat(filepath.Join(path, checkpoint.ConfigFile)); variant != "" || errors.Is(err, fs.ErrNotExist) {
+		file, err := gguf.Pick(dir, variant)
+		if err != nil {
+			return nil, problem.Within(name, err)
+		}
+		if file != "" {
+			src, err := gguf.Checkpoint(dir, file)
+			return src, problem.Within(name, err)
+		}
+	}
+	return checkpoint.FromFS(dir, name)
 }
 
 // file reads a config.json or params.json under any name. The hf_quant_config.json beside

@@ -131,7 +131,7 @@ func TestFilesErrors(t *testing.T) {
 	})
 	for _, tt := range []struct{ name, want, hint string }{
 		{"bare", "bare: no config.json", "the folder holds README.md, tokenizer.json"},
-		{"gguf", "model.gguf: ends at 4 bytes, in the middle of the header", "the file may not have been downloaded in full"},
+		{"gguf", "gguf: model.gguf: ends at 4 bytes, in the middle of the header", "the file may not have been downloaded in full"},
 		{"x.gguf", "x.gguf: ends at 6 bytes, in the middle of the header", "the file may not have been downloaded in full"},
 		{"page.json", "page.json: an HTML or XML page, not JSON", "download the file itself (on the hub: resolve, not blob), with a token if the model is gated"},
 		{"empty.json", "empty.json: empty, not JSON", "the file may not have been downloaded in full"},
@@ -196,6 +196,32 @@ func TestHubCache(t *testing.T) {
 	}
 	if _, found, err := (HubCache{}).Source(t.Context(), "org/name"); found || err != nil {
 		t.Errorf("without a folder: found %v, %v", found, err)
+	}
+}
+
+func TestHubClient(t *testing.T) {
+	tree(t, map[string]string{"hf/token": " from-file\n", "named": "named", "bad": "two\nlines"})
+	for _, tt := range []struct {
+		env             map[string]string
+		endpoint, token string
+	}{
+		{map[string]string{}, "", ""},
+		{map[string]string{"HF_TOKEN": "a", "HUGGING_FACE_HUB_TOKEN": "b", "HF_HOME": "hf"}, "", "a"},
+		{map[string]string{"HUGGING_FACE_HUB_TOKEN": "b"}, "", "b"},
+		{map[string]string{"HF_HOME": "hf", "HF_ENDPOINT": "https://hub.example"}, "https://hub.example", "from-file"},
+		{map[string]string{"HF_HOME": "hf", "HF_TOKEN_PATH": "named"}, "", "named"},
+		{map[string]string{"HF_TOKEN_PATH": "bad"}, "", ""},
+		{map[string]string{"HF_TOKEN": "two\nlines"}, "", ""},
+		{map[string]string{"HF_TOKEN": "a", "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}, "", ""},
+	} {
+		c, err := HubClient(func(key string) string { return tt.env[key] })
+		if err != nil || c.Endpoint != tt.endpoint || c.Token != tt.token {
+			t.Errorf("%v: %q, token %q, %v", tt.env, c.Endpoint, c.Token, err)
+		}
+	}
+	_, err := HubClient(func(key string) string { return map[string]string{"HF_HUB_OFFLINE": "1"}[key] })
+	if err == nil || err.Error() != "HF_HUB_OFFLINE = 1: forbids the network" {
+		t.Errorf("offline: %v", err)
 	}
 }
 
