@@ -228,13 +228,15 @@ func (p *Planner) named(ctx context.Context, name string) (*checkpoint.Source, b
 		}
 	}
 	err := problem.New(problem.BadValue, "model", name, "not in the catalogue")
+	remedy := "headcount models lists what is known; or send the config itself"
 	if p.Resolver != nil {
 		err = problem.New(problem.BadValue, "model", name, "not a file, not a folder, not in the catalogue")
+		remedy = "headcount models lists what is known; or give a folder or a config.json"
 	}
 	if near := catalog.Nearest(name, 3); len(near) > 0 {
 		return nil, false, err.WithHint("did you mean %s?", strings.Join(near, ", "))
 	}
-	return nil, false, err.WithHint("headcount models lists what is known; or give a folder or a config.json")
+	return nil, false, err.WithHint("%s", remedy)
 }
 
 // draft resolves the draft model of speculative decoding, nil for none.

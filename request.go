@@ -1,16 +1,13 @@
 package headcount
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
-	"reflect"
 	"strings"
 
 	"headcount/checkpoint"
 	"headcount/engine"
 	"headcount/hw"
+	"headcount/internal/strict"
 	"headcount/layout"
 	"headcount/problem"
 )
@@ -44,57 +41,8 @@ const MaxRequestBytes = 4 << 20
 // ParseRequest reads one Request. The error is a [*problem.Error] that names the field.
 func ParseRequest(data []byte) (Request, error) {
 	var req Request
-	if len(data) > MaxRequestBytes {
-		return req, problem.New(problem.Unreadable, "", nil, "request of %d bytes exceeds the cap of %d", len(data), MaxRequestBytes)
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&req); err != nil {
-		return req, requestError(err)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return req, problem.New(problem.Unreadable, "", nil, "text after the end of the request")
-	}
-	return req, nil
-}
-
-// requestError puts the decoder's words into ours.
-func requestError(err error) *problem.Error {
-	if e, ok := errors.AsType[*problem.Error](problem.Within("accelerator", err)); ok { // which reads itself
-		return e
-	}
-	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
-		return problem.New(problem.BadValue, e.Field, nil, "a JSON %s, want %s", e.Value, jsonKind(e.Type.Kind().String()))
-	}
-	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return problem.New(problem.Unreadable, "", nil, "byte %d: %s", e.Offset, strings.TrimPrefix(e.Error(), "json: "))
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		name = strings.Trim(name, `"`)
-		p := problem.New(problem.BadValue, name, nil, "not a field of a request")
-		if near := problem.Nearest(name, requestFields(), 1); len(near) > 0 {
-			p.Hint = "did you mean " + near[0] + "?"
-		}
-		return p
-	}
-	return problem.New(problem.Unreadable, "", nil, "not a JSON object")
-}
-
-// jsonKind names a Go kind as JSON does.
-func jsonKind(kind string) string {
-	switch {
-	case strings.HasPrefix(kind, "int"):
-		return "a whole number"
-	case strings.HasPrefix(kind, "float"):
-		return "a number"
-	case kind == "bool", kind == "ptr":
-		return "true or false"
-	case kind == "struct", kind == "map":
-		return "an object"
-	case kind == "slice":
-		return "a list"
-	}
-	return "a string"
+	err := strict.Decode(data, &req, "request", MaxRequestBytes)
+	return req, err
 }
 
 // Bounds of flags, far above any server.
@@ -213,15 +161,4 @@ func (req *Request) override(src *checkpoint.Source) (*checkpoint.Source, error)
 		side.lay(object)
 	}
 	return &out, nil
-}
-
-// requestFields are the JSON names of a Request, for a hint.
-func requestFields() []string {
-	var names []string
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[Request]()) {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -16,8 +16,8 @@ import (
 // MaxBytes bounds the description of an accelerator.
 const MaxBytes = 64 << 10
 
-// wire is an Accelerator in JSON: what is not known is null.
-type wire struct {
+// A Description is an Accelerator in JSON: what is not known is null.
+type Description struct {
 	ID         string  `json:"id"`
 	Name       string  `json:"name"`
 	Vendor     string  `json:"vendor"`
@@ -29,13 +29,14 @@ type wire struct {
 	MemoryMiB   *int64             `json:"memory_mib"`
 	Nominal     bool               `json:"memory_nominal"`
 	BytesPerSec *units.BytesPerSec `json:"memory_bandwidth_bytes_per_second"`
-	Peak        wirePeaks          `json:"peak_flop_per_second"`
+	Peak        DescribedPeaks     `json:"peak_flop_per_second"`
 	SMs         *int               `json:"streaming_multiprocessors"`
 	L2Bytes     *int64             `json:"l2_bytes"`
 	Sources     Sources            `json:"sources"`
 }
 
-type wirePeaks struct {
+// DescribedPeaks are the Peaks of a Description.
+type DescribedPeaks struct {
 	TF32 *units.FLOPPerSec `json:"tf32"`
 	BF16 *units.FLOPPerSec `json:"bf16"`
 	FP16 *units.FLOPPerSec `json:"fp16"`
@@ -46,11 +47,11 @@ type wirePeaks struct {
 
 // MarshalJSON writes every figure, null where it is not known.
 func (a Accelerator) MarshalJSON() ([]byte, error) {
-	w := wire{
+	w := Description{
 		ID: a.ID, Name: a.Name, Vendor: a.Vendor, DriverName: known(a.DriverName),
 		MemoryBytes: known(a.MemoryBytes), UsableBytes: known(a.UsableBytes), MemoryMiB: known(a.MemoryMiB), Nominal: a.Nominal,
 		BytesPerSec: known(a.BytesPerSec), SMs: known(a.SMs), L2Bytes: known(a.L2Bytes), Sources: a.Sources,
-		Peak: wirePeaks{known(a.Peak.TF32), known(a.Peak.BF16), known(a.Peak.FP16), known(a.Peak.FP8), known(a.Peak.INT8), known(a.Peak.FP4)},
+		Peak: DescribedPeaks{known(a.Peak.TF32), known(a.Peak.BF16), known(a.Peak.FP16), known(a.Peak.FP8), known(a.Peak.INT8), known(a.Peak.FP4)},
 	}
 	if a.Capability != [2]int{} {
 		w.Capability = known(fmt.Sprintf("%d.%d", a.Capability[0], a.Capability[1]))
@@ -88,7 +89,7 @@ func Parse(data []byte) (*Accelerator, error) {
 	if len(data) > MaxBytes {
 		return nil, problem.New(problem.Unreadable, "", nil, "accelerator of %d bytes exceeds the cap of %d", len(data), MaxBytes)
 	}
-	w := wire{ID: "custom"}
+	w := Description{ID: "custom"}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&w); err != nil {
@@ -111,7 +112,7 @@ func (a *Accelerator) UnmarshalJSON(data []byte) error {
 }
 
 // accelerator checks what was read and fills in what follows from it.
-func (w *wire) accelerator() (*Accelerator, error) {
+func (w *Description) accelerator() (*Accelerator, error) {
 	a := &Accelerator{
 		ID: w.ID, Name: w.Name, Vendor: strings.ToLower(w.Vendor), DriverName: value(w.DriverName),
 		MemoryBytes: value(w.MemoryBytes), UsableBytes: value(w.UsableBytes), MemoryMiB: value(w.MemoryMiB), Nominal: w.Nominal,

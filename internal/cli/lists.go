@@ -15,6 +15,7 @@ import (
 	"headcount/engine/sglang"
 	"headcount/engine/vllm"
 	"headcount/hw"
+	"headcount/internal/digest"
 	"headcount/problem"
 	"headcount/units"
 )
@@ -29,12 +30,7 @@ func newModels(a *app) *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			word := strings.ToLower(strings.Join(args, ""))
-			var found []modelLine
-			for _, e := range catalog.All() {
-				if strings.Contains(strings.ToLower(e.ID+" "+strings.Join(e.Short, " ")), word) {
-					found = append(found, a.modelLine(cmd, e))
-				}
-			}
+			found := digest.Models(cmd.Context(), a.planner, word)
 			if len(found) == 0 {
 				return problem.New(problem.BadValue, "WORD", args[0], "no model of the catalogue is named so").
 					WithHint("near: %s", strings.Join(catalog.Nearest(word, 5), ", "))
@@ -45,7 +41,7 @@ func newModels(a *app) *cobra.Command {
 			w := newTable(a.stdout, 0)
 			fmt.Fprintln(w, "model\tshort name\tvariant\tlayers\tKV per token, whole model")
 			for _, m := range found {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", m.ID, strings.Join(m.Short, ", "), m.Variant, m.Layers, m.perToken())
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", m.ID, strings.Join(m.Short, ", "), m.Variant, m.Layers, perToken(m.KVBytesPerToken))
 			}
 			return w.Flush()
 		},
@@ -54,34 +50,12 @@ func newModels(a *app) *cobra.Command {
 	return cmd
 }
 
-// A modelLine is one model of the list.
-type modelLine struct {
-	ID              string   `json:"id"`
-	Short           []string `json:"short"`
-	Variant         string   `json:"variant"`
-	Layers          int      `json:"layers"`
-	KVBytesPerToken *int64   `json:"kv_bytes_per_token"` // whole model; null when vLLM has no path for it
-}
-
-func (m modelLine) perToken() string {
-	if m.KVBytesPerToken == nil {
+// perToken is "-" for a model that vLLM has no path for.
+func perToken(n *int64) string {
+	if n == nil {
 		return "-"
 	}
-	return units.Bytes(*m.KVBytesPerToken).String()
-}
-
-func (a *app) modelLine(cmd *cobra.Command, e catalog.Entry) modelLine {
-	line := modelLine{ID: e.ID, Short: e.Short, Variant: "-"}
-	if line.Short == nil {
-		line.Short = []string{}
-	}
-	if r, err := a.planner.Plan(cmd.Context(), headcount.Request{Model: e.ID}); err == nil {
-		line.Layers = r.Model.Layers
-		if r.Error == nil {
-			line.Variant, line.KVBytesPerToken = r.Model.Variant, &r.Ranks[0].BytesPerToken
-		}
-	}
-	return line
+	return units.Bytes(*n).String()
 }
 
 func newGPUs(a *app) *cobra.Command {

@@ -3,18 +3,21 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"headcount"
-	"headcount/layout"
+	"headcount/internal/digest"
+	"headcount/internal/jobs"
 	"headcount/problem"
 )
 
 func newPlan(a *app) *cobra.Command {
 	var q question
 	var asJSON bool
-	var jobs, plot string
+	var file, plot string
 	var gpus int
 	cmd := &cobra.Command{
 		Use:   "plan MODEL",
@@ -37,15 +40,15 @@ depend on the pool is printed. With --gpu alone the pool is an estimate with its
   headcount plan - --tp 2 --json < config.json
   headcount plan --jobs requests.jsonl > reports.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if want := 1 - min(1, len(jobs)); len(args) != want {
+			if want := 1 - min(1, len(file)); len(args) != want {
 				return problem.New(problem.BadValue, "MODEL", nil, "%d given, want %d", len(args), want).
 					WithHint("headcount plan MODEL, or headcount plan --jobs FILE")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if jobs != "" {
-				return a.runJobs(cmd.Context(), jobs)
+			if file != "" {
+				return a.runJobs(cmd.Context(), file)
 			}
 			requests, err := q.requests(args[0])
 			if err != nil {
@@ -62,7 +65,7 @@ depend on the pool is printed. With --gpu alone the pool is an estimate with its
 	cmd.Flags().IntVar(&gpus, "gpus", 0, "rank the legal layouts of `n` GPUs by requests at the length asked")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the Report as JSON, a sweep as one Report a line")
 	cmd.Flags().StringVar(&plot, "plot", "", "draw memory, capacity, requests, roof, KV heads and layers into an SVG `file`")
-	cmd.Flags().StringVar(&jobs, "jobs", "", "`file` of requests, one JSON object a line (- for standard input): one Report a line, in order")
+	cmd.Flags().StringVar(&file, "jobs", "", "`file` of requests, one JSON object a line (- for standard input): one Report a line, in order")
 	return cmd
 }
 
@@ -93,7 +96,7 @@ func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON 
 			}
 		}
 	case len(reports) == 1:
-		showReport(a.stdout, a.stderr, reports[0], a.unsplit(ctx, requests[0]))
+		showReport(a.stdout, a.stderr, reports[0], digest.Unsplit(ctx, a.planner, requests[0]))
 	default:
 		showSweep(a.stdout, reports)
 	}
@@ -105,11 +108,16 @@ func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON 
 	return errFindings
 }
 
-// unsplit plans the request's model on one rank, as far as it is answered.
-func (a *app) unsplit(ctx context.Context, req headcount.Request) *headcount.Report {
-	req.Layout = layout.Layout{}
-	req.GPU, req.Accelerator = "", nil
-	req.KVCacheMemory, req.MaxModelLen = 0, 0
-	r, _ := a.planner.Plan(ctx, req)
-	return r
+// runJobs answers the requests of a file.
+func (a *app) runJobs(ctx context.Context, name string) error {
+	in := a.stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return problem.New(problem.Unreadable, "--jobs", name, "%s", errors.Unwrap(err))
+		}
+		defer f.Close()
+		in = f
+	}
+	return jobs.Run(ctx, a.planner, in, a.stdout)
 }

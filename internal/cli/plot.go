@@ -15,9 +15,6 @@ import (
 	"headcount/problem"
 )
 
-// maxBars is how many layouts of a sweep are drawn side by side.
-const maxBars = 8
-
 // plot draws the layouts of a sweep into an SVG file. The strips and the layers are those
 // of the last layout that the engine takes.
 func (a *app) plot(ctx context.Context, requests []headcount.Request, reports []*headcount.Report, file string) error {
@@ -50,8 +47,8 @@ func (a *app) draw(ctx context.Context, requests []headcount.Request, reports []
 	if len(q.Requests) == 0 {
 		q.Requests = requests[:1]
 	}
-	if n := len(q.Requests); n > maxBars {
-		q.Requests = q.Requests[n-maxBars:]
+	if n := len(q.Requests); n > series.MaxRequests {
+		q.Requests = q.Requests[n-series.MaxRequests:]
 	}
 	q.Lead = len(q.Requests) - 1
 	slices.Sort(q.TP)

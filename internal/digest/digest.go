@@ -4,6 +4,7 @@
 package digest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"headcount"
 	"headcount/dtype"
 	"headcount/engine"
+	"headcount/layout"
 	"headcount/model"
 	"headcount/units"
 )
@@ -59,6 +61,21 @@ func Of(r, unsplit *headcount.Report) Digest {
 	d.Rows = append(d.Rows, roofRows(r)...)
 	number(d.Rows)
 	return d
+}
+
+// A Planner answers requests: a [*headcount.Planner].
+type Planner interface {
+	Plan(context.Context, headcount.Request) (*headcount.Report, error)
+}
+
+// Unsplit plans the request's model on one rank, as far as it is answered, for the figures
+// of the whole model.
+func Unsplit(ctx context.Context, p Planner, req headcount.Request) *headcount.Report {
+	req.Layout = layout.Layout{}
+	req.GPU, req.Accelerator = "", nil
+	req.KVCacheMemory, req.MaxModelLen = 0, 0
+	r, _ := p.Plan(ctx, req)
+	return r
 }
 
 // number tells rows of one id apart: kv_per_token, kv_per_token-2, ...

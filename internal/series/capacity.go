@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"headcount"
+	"headcount/units"
 )
 
 // Capacity is how many tokens one replica holds against the tensor parallel size.
@@ -29,6 +30,7 @@ type CapacityPoint struct {
 	Tokens        *int64   `json:"tokens"`          // of one replica; null without a pool
 	Requests      *float64 `json:"requests"`        // of the model's longest length
 	BytesPerToken *int64   `json:"bytes_per_token"` // on the rank that binds, all its layers
+	BytesText     string   `json:"bytes_per_token_text"`
 	KVReplication *int     `json:"kv_replication"`
 	Refused       string   `json:"refused"` // why the engine does not take the layout, "" if it does
 }
@@ -85,6 +87,7 @@ func capacityPoint(r *headcount.Report, tp int) CapacityPoint {
 	p := CapacityPoint{TP: tp, Layout: r.Layout.String(), Refused: refusal(r)}
 	if rank := r.Heaviest(); rank != nil {
 		p.BytesPerToken, p.KVReplication = &rank.BytesPerToken, &rank.KVReplication
+		p.BytesText = units.Bytes(rank.BytesPerToken).String()
 	}
 	if p.Refused == "" {
 		p.Tokens, p.Requests = r.KVCache.Tokens, r.KVCache.Requests(r.Model.MaxModelLen, r.Model.MaxModelLen)

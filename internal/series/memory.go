@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"headcount"
+	"headcount/units"
 )
 
 // Memory is what fills one GPU of each layout.
@@ -17,8 +18,9 @@ type Bar struct {
 	Label       string `json:"label"`
 	Accelerator string `json:"accelerator"`
 	TotalBytes  int64  `json:"total_bytes"` // as the runtime reports it
-	Estimated   bool   `json:"estimated"`   // the pool came out of the bill, with its band, and was not given
-	Parts       []Part `json:"parts"`       // in the order in which they are taken
+	TotalText   string `json:"total_text"`
+	Estimated   bool   `json:"estimated"` // the pool came out of the bill, with its band, and was not given
+	Parts       []Part `json:"parts"`     // in the order in which they are taken
 	Refused     string `json:"refused"`
 }
 
@@ -27,6 +29,7 @@ type Part struct {
 	Name   string `json:"name"` // weights, the bill's terms, kv_pool, free
 	Label  string `json:"label"`
 	Bytes  int64  `json:"bytes"`
+	Text   string `json:"text"`
 	P10    *int64 `json:"p10"` // of an estimate; null where it is exact
 	P90    *int64 `json:"p90"`
 	Source string `json:"source"`
@@ -49,7 +52,7 @@ func memoryOf(reports []*headcount.Report) *Memory {
 }
 
 func bar(r *headcount.Report, label string) Bar {
-	b := Bar{Label: label, Accelerator: r.Roofline.Accelerator, TotalBytes: r.Memory.TotalBytes, Estimated: r.PoolEstimated(), Refused: refusal(r)}
+	b := Bar{Label: label, Accelerator: r.Roofline.Accelerator, TotalBytes: r.Memory.TotalBytes, TotalText: units.Bytes(r.Memory.TotalBytes).String(), Estimated: r.PoolEstimated(), Refused: refusal(r)}
 	b.Parts = append(b.Parts, Part{Name: "weights", Label: "weights", Bytes: *r.Memory.WeightsBytes, Source: "parameters and buffers of the rank"})
 	for _, t := range r.Memory.Terms {
 		p := Part{Name: t.Name, Label: strings.ReplaceAll(t.Name, "_", " "), Bytes: t.P50, Source: t.Source}
@@ -71,6 +74,9 @@ func bar(r *headcount.Report, label string) Bar {
 	}
 	if free > 0 {
 		b.Parts = append(b.Parts, Part{Name: "free", Label: "free", Bytes: free, Source: "not touched by the engine"})
+	}
+	for i := range b.Parts {
+		b.Parts[i].Text = units.Bytes(b.Parts[i].Bytes).String()
 	}
 	return b
 }

@@ -15,13 +15,11 @@ import (
 )
 
 // A Planner answers requests: a [*headcount.Planner].
-type Planner interface {
-	Plan(context.Context, headcount.Request) (*headcount.Report, error)
-}
+type Planner = digest.Planner
 
 // A Query says what to draw.
 type Query struct {
-	Requests []headcount.Request `json:"requests" minItems:"1" maxItems:"32" doc:"models and layouts side by side"`
+	Requests []headcount.Request `json:"requests" minItems:"1" maxItems:"8" doc:"models and layouts side by side"`
 	Lead     int                 `json:"lead,omitempty" minimum:"0" doc:"which of them the strips, the roof and the layers are of"`
 	TP       []int               `json:"tp,omitempty" maxItems:"32" doc:"tensor parallel sizes of capacity and roof; powers of two from 1 to 64 unless given"`
 	Lengths  []int64             `json:"lengths,omitempty" maxItems:"64" doc:"request lengths in tokens; powers of two from 1,024 to the longest unless given"`
@@ -30,7 +28,8 @@ type Query struct {
 // Figures are everything the pictures show. A figure that nothing is known of is null.
 type Figures struct {
 	Report   *headcount.Report `json:"report"` // of the request that leads
-	Steps    []headcount.Step  `json:"steps"`  // its way from config.json to the log line
+	Digest   digest.Digest     `json:"digest"` // the report in words
+	Steps    []headcount.Step  `json:"steps"`  // its way from config.json to the log line, and what stands beside it
 	Strips   *Strips           `json:"strips"`
 	Memory   *Memory           `json:"memory"`
 	Capacity *Capacity         `json:"capacity"`
@@ -41,18 +40,18 @@ type Figures struct {
 
 // Bounds of one query.
 const (
-	maxRequests = 32
+	MaxRequests = 8 // side by side
 	maxSizes    = 32
 	maxLengths  = 64
 )
 
-// check holds a query to its bounds.
+// check holds a query to its bounds, and fills in what it leaves out.
 func (q *Query) check() error {
 	for _, f := range []struct {
 		field          string
 		n, least, most int
 	}{
-		{"requests", len(q.Requests), 1, maxRequests}, {"tp", len(q.TP), 0, maxSizes}, {"lengths", len(q.Lengths), 0, maxLengths},
+		{"requests", len(q.Requests), 1, MaxRequests}, {"tp", len(q.TP), 0, maxSizes}, {"lengths", len(q.Lengths), 0, maxLengths},
 		{"lead", q.Lead, 0, len(q.Requests) - 1},
 	} {
 		if f.n < f.least || f.n > f.most {
@@ -64,7 +63,39 @@ func (q *Query) check() error {
 			return problem.New(problem.BadValue, "tp", tp, "not between 1 and %d", layout.MaxRanks)
 		}
 	}
+	if len(q.TP) == 0 {
+		q.TP = []int{1, 2, 4, 8, 16, 32, 64}
+	}
 	return nil
+}
+
+// plan plans each request.
+func plan(ctx context.Context, p Planner, reqs []headcount.Request) ([]*headcount.Report, error) {
+	reports := make([]*headcount.Report, len(reqs))
+	for i, req := range reqs {
+		r, err := p.Plan(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		reports[i] = r
+	}
+	return reports, nil
+}
+
+// Compare plans a query's requests and holds their capacities against each other.
+func Compare(ctx context.Context, p Planner, q Query) ([]*headcount.Report, *Capacity, error) {
+	if err := q.check(); err != nil {
+		return nil, nil, err
+	}
+	reports, err := plan(ctx, p, q.Requests)
+	if err != nil {
+		return nil, nil, err
+	}
+	sweeps, err := sweep(ctx, p, &q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return reports, capacityOf(sweeps, q.TP), nil
 }
 
 // Draw plans what a query asks. A layout that the engine refuses is left out of the
@@ -73,19 +104,13 @@ func Draw(ctx context.Context, p Planner, q Query) (*Figures, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	if len(q.TP) == 0 {
-		q.TP = []int{1, 2, 4, 8, 16, 32, 64}
-	}
-	reports := make([]*headcount.Report, len(q.Requests))
-	for i, req := range q.Requests {
-		r, err := p.Plan(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		reports[i] = r
+	reports, err := plan(ctx, p, q.Requests)
+	if err != nil {
+		return nil, err
 	}
 	lead := reports[q.Lead]
-	f := &Figures{Report: lead, Steps: lead.Explain(), Strips: stripsOf(lead), Memory: memoryOf(reports), Layers: layersOf(lead)}
+	f := &Figures{Report: lead, Digest: digest.Of(lead, digest.Unsplit(ctx, p, q.Requests[q.Lead])), Steps: append(lead.Explain(), lead.Beside()...),
+		Strips: stripsOf(lead), Memory: memoryOf(reports), Layers: layersOf(lead)}
 	sweeps, err := sweep(ctx, p, &q)
 	if err != nil {
 		return nil, err

@@ -192,7 +192,7 @@ func TestNothingKnown(t *testing.T) {
 		t.Error(err)
 	}
 	for _, q := range []Query{
-		{}, {Requests: make([]headcount.Request, 33)}, {Requests: make([]headcount.Request, 1), Lead: 1},
+		{}, {Requests: make([]headcount.Request, 9)}, {Requests: make([]headcount.Request, 1), Lead: 1},
 		{Requests: make([]headcount.Request, 1), TP: []int{0}}, {Requests: make([]headcount.Request, 1), TP: make([]int, 99)},
 	} {
 		if _, err := Draw(context.Background(), &headcount.Planner{}, q); err == nil {

@@ -1,9 +1,12 @@
 package series
 
 import (
+	"slices"
+
 	"headcount"
 	"headcount/engine"
 	"headcount/layout"
+	"headcount/units"
 )
 
 // maxStrips is how many ranks are drawn.
@@ -16,8 +19,15 @@ type Strips struct {
 	QueryHeads   int     `json:"query_heads"`  // whole model
 	KVHeads      int     `json:"kv_heads"`     // whole model; 1 for MLA
 	TokenRanks   int     `json:"token_ranks"`  // ranks that share the tokens of a head among them (DCP); 1: each stores all
+	Cells        []Cell  `json:"cells"`        // what one rank keeps of a token in one layer, by kind of layer
 	Ranks        []Strip `json:"ranks"`
 	More         int     `json:"more"` // ranks that are not listed
+}
+
+// A Cell is what one rank keeps of a token in one layer of a kind.
+type Cell struct {
+	Kind string `json:"kind"`
+	Text string `json:"text"` // the arithmetic
 }
 
 // A Strip is one rank of the first stage.
@@ -27,6 +37,7 @@ type Strip struct {
 	QueryHeads    Span   `json:"query_heads"`     // that this rank computes
 	KVHeads       []Head `json:"kv_heads"`        // that it stores
 	BytesPerToken int64  `json:"bytes_per_token"` // all layers of the stage
+	Text          string `json:"text"`            // the same: "40 KiB"
 }
 
 // A Span is Count heads from First on.
@@ -50,9 +61,15 @@ func stripsOf(r *headcount.Report) *Strips {
 	}
 	stage, tp := &r.Ranks[0], r.Layout.AttentionTP()
 	s := &Strips{Title: "KV heads of each rank, " + r.Layout.String(), Architecture: r.Model.AttentionArch, QueryHeads: r.Model.QueryHeads,
-		KVHeads: r.Model.KVHeads, TokenRanks: r.Layout.DCP, Ranks: []Strip{}, More: max(0, r.Layout.TP-maxStrips)}
+		KVHeads: r.Model.KVHeads, TokenRanks: r.Layout.DCP, Cells: []Cell{}, Ranks: []Strip{}, More: max(0, r.Layout.TP-maxStrips)}
 	if s.Architecture == "MLA" {
 		s.KVHeads, s.Title = 1, "The latent on each rank, "+r.Layout.String()
+	}
+	for i := range stage.Layers {
+		run := &stage.Layers[i]
+		if run.KVHeads > 0 && !slices.ContainsFunc(s.Cells, func(c Cell) bool { return c.Kind == string(run.Kind) }) {
+			s.Cells = append(s.Cells, Cell{string(run.Kind), run.Kind.Words() + ": " + run.Elements()})
+		}
 	}
 	for rank := range min(r.Layout.TP, maxStrips) {
 		strip := s.strip(stage, rank%tp, tp)
@@ -65,7 +82,7 @@ func stripsOf(r *headcount.Report) *Strips {
 // strip is rank of the tp ranks that split one attention layer.
 func (s *Strips) strip(stage *engine.Rank, rank, tp int) Strip {
 	var strip Strip
-	strip.BytesPerToken = stage.BytesPerToken
+	strip.BytesPerToken, strip.Text = stage.BytesPerToken, units.Bytes(stage.BytesPerToken).String()
 	strip.QueryHeads.First, strip.QueryHeads.Count = layout.Heads(s.QueryHeads, tp, rank)
 	first, count := layout.Heads(s.KVHeads, tp, rank)
 	copies := max(1, tp/s.KVHeads)

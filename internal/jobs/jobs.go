@@ -1,4 +1,6 @@
-package cli
+// Package jobs answers a stream of requests, a JSON object a line: one report a line, in
+// order, on all cores.
+package jobs
 
 import (
 	"bufio"
@@ -7,12 +9,16 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"runtime"
 
 	"headcount"
 	"headcount/problem"
 )
+
+// A Planner answers requests: a [*headcount.Planner].
+type Planner interface {
+	Plan(context.Context, headcount.Request) (*headcount.Report, error)
+}
 
 // linesPerBatch is how many requests one worker takes at a time: enough that handing
 // batches over costs little, few enough that an interactive stream is answered at once
@@ -28,20 +34,20 @@ type batch struct {
 	done  chan struct{}
 }
 
-// runJobs answers a stream of requests, a line each, in order, on all cores. A line that
-// is of no use gives an error object with its line number; the rest go on.
-func (a *app) runJobs(ctx context.Context, name string) error {
-	in, err := a.open(name)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
+// Run answers every line of in. A line that is of no use gives an error object with its
+// line number; the rest go on. If out has a Flush, it is called when no more is ready.
+//
+// When Run returns early, in must be closed before anything waits for it: a read may be
+// under way.
+func Run(ctx context.Context, p Planner, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	workers := runtime.GOMAXPROCS(0)
 	todo, order := make(chan *batch, workers), make(chan *batch, 2*workers)
 	for range workers {
 		go func() {
 			for b := range todo {
-				a.answer(ctx, b)
+				answer(ctx, p, b)
 				close(b.done)
 			}
 		}()
@@ -51,34 +57,42 @@ func (a *app) runJobs(ctx context.Context, name string) error {
 		defer close(todo)
 		defer close(order)
 		readErr = readBatches(ctx, in, func(b *batch) {
-			order <- b
-			todo <- b
+			for _, c := range []chan *batch{order, todo} {
+				select {
+				case c <- b:
+				case <-ctx.Done():
+				}
+			}
 		})
 	}()
-	out := bufio.NewWriterSize(a.stdout, 1<<16)
+	w := bufio.NewWriterSize(out, 1<<16)
 	for b := range order {
-		<-b.done
-		if _, err := out.Write(b.out); err != nil {
+		select {
+		case <-b.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if _, err := w.Write(b.out); err != nil {
 			return err
 		}
 		if len(order) == 0 { // nothing else is ready: let a reader at the other end go on
-			if err := out.Flush(); err != nil {
+			if err := flush(w, out); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(readErr, out.Flush())
+	return errors.Join(readErr, flush(w, out))
 }
 
-func (a *app) open(name string) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(a.stdin), nil
+// flush passes on what w holds, and what out holds.
+func flush(w *bufio.Writer, out io.Writer) error {
+	if err := w.Flush(); err != nil {
+		return err
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, problem.New(problem.Unreadable, "--jobs", name, "%s", errors.Unwrap(err))
+	if f, ok := out.(interface{ Flush() error }); ok {
+		return f.Flush()
 	}
-	return f, nil
+	return nil
 }
 
 // readBatches cuts the input into batches. It sends a batch early when no more input is
@@ -128,25 +142,25 @@ func readLine(r *bufio.Reader) (line []byte, long bool, err error) {
 }
 
 // answer plans a batch's lines.
-func (a *app) answer(ctx context.Context, b *batch) {
+func answer(ctx context.Context, p Planner, b *batch) {
 	for i, line := range b.lines {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		b.out = append(b.out, a.answerLine(ctx, line, b.long[i], b.first+i)...)
+		b.out = append(b.out, answerLine(ctx, p, line, b.long[i], b.first+i)...)
 		b.out = append(b.out, '\n')
 	}
 }
 
 // answerLine is one line's report, or its error object.
-func (a *app) answerLine(ctx context.Context, line []byte, long bool, number int) []byte {
+func answerLine(ctx context.Context, planner Planner, line []byte, long bool, number int) []byte {
 	req, err := headcount.ParseRequest(line)
 	if long {
 		err = problem.New(problem.Unreadable, "", nil, "the line exceeds the cap of %d bytes", headcount.MaxRequestBytes)
 	}
 	if err == nil {
 		var report *headcount.Report
-		if report, err = a.planner.Plan(ctx, req); err == nil {
+		if report, err = planner.Plan(ctx, req); err == nil {
 			if data, err := json.Marshal(report); err == nil {
 				return data
 			}

@@ -1,0 +1,48 @@
+package strict
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"headcount/problem"
+)
+
+type inner struct {
+	Width int `json:"width"`
+}
+
+type outer struct {
+	Name  string  `json:"name"`
+	Inner []inner `json:"inner"`
+}
+
+func TestDecode(t *testing.T) {
+	for _, tt := range []struct{ in, want, hint string }{
+		{`{"name":"a","inner":[{"width":1}]}`, "", ""},
+		{`{"nam":"a"}`, "nam: not a field of a thing", "did you mean name?"},
+		{`{"inner":[{"widht":1}]}`, "widht: not a field of a thing", "did you mean width?"},
+		{`{"inner":[{"width":"1"}]}`, "inner.width: a JSON string, want a whole number", ""},
+		{`{"name":1}`, "name: a JSON number, want a string", ""},
+		{`{} {}`, "text after the end of the thing", ""},
+		{`[]`, "not a JSON object", ""},
+		{``, "not a JSON object", ""},
+		{`{"name"`, "not a JSON object", ""},
+		{`{"name":}`, "byte 9: invalid character", ""},
+		{`{"name":"` + strings.Repeat("a", 100) + `"}`, "thing of 111 bytes exceeds the cap of 100", ""},
+	} {
+		var v outer
+		err := Decode([]byte(tt.in), &v, "thing", 100)
+		if (err == nil) != (tt.want == "") {
+			t.Errorf("%.40s: %v", tt.in, err)
+			continue
+		}
+		if err == nil {
+			continue
+		}
+		p, ok := errors.AsType[*problem.Error](err)
+		if !ok || !strings.HasPrefix(p.Message, tt.want) || p.Hint != tt.hint {
+			t.Errorf("%.40s: %v (%s), want %s (%s)", tt.in, err, p.Hint, tt.want, tt.hint)
+		}
+	}
+}
