@@ -144,3 +144,9 @@ func (a *Attention) Decode(b Batch, q, out, lse []float32) error {
 	a.batch, a.q, a.out, a.lse = Batch{}, nil, nil, nil
 	return nil
 }
+
+// Pairs reports whether a step with one query token a sequence multiplies pairs of
+// bfloat16, and not float32s.
+func (a *Attention) Pairs() bool {
+	return a.usesPairs(&unit{rows: min(a.g.GroupSize(), unitRows)})
+}

@@ -18,8 +18,8 @@ import (
 // plot draws the layouts of a sweep into an SVG file. The strips and the layers are those
 // of the last layout that the engine takes.
 func (a *app) plot(ctx context.Context, requests []headcount.Request, reports []*headcount.Report, file string) error {
-	if ext := filepath.Ext(file); !strings.EqualFold(ext, ".svg") {
-		return problem.New(problem.BadValue, "--plot", file, "not the name of an SVG file").WithHint("--plot out.svg")
+	if err := checkSVG(file); err != nil {
+		return err
 	}
 	f, err := a.draw(ctx, requests, reports)
 	if err != nil {
@@ -30,6 +30,14 @@ func (a *app) plot(ctx context.Context, requests []headcount.Request, reports []
 		return err
 	}
 	return writeFile("--plot", file, b.Bytes())
+}
+
+// checkSVG refuses a name that is not an SVG file's, before any work.
+func checkSVG(file string) error {
+	if !strings.EqualFold(filepath.Ext(file), ".svg") {
+		return problem.New(problem.BadValue, "--plot", file, "not the name of an SVG file").WithHint("--plot out.svg")
+	}
+	return nil
 }
 
 // draw plans what the pictures of a sweep need beside its reports.

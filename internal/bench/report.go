@@ -1,0 +1,169 @@
+package bench
+
+import (
+	"headcount/attn"
+	"headcount/dtype"
+	"headcount/roofline"
+)
+
+// A Report is what was measured.
+type Report struct {
+	SchemaVersion int      `json:"schema_version"`
+	Machine       Machine  `json:"machine"`
+	Roof          Roof     `json:"roof"`
+	Cases         []Result `json:"cases"`
+	Musts         []Must   `json:"musts"`
+}
+
+// A Roof is what the machine can do at most, all threads together.
+type Roof struct {
+	Stream ProbeResult `json:"streaming_read"`    // bytes per second
+	Blocks ProbeResult `json:"random_block_read"` // bytes per second, blocks of 8 KiB
+	Pairs  ProbeResult `json:"bf16_pairs"`        // FLOP per second; where there is no such instruction, as fma
+	FMA    ProbeResult `json:"f32_fma"`           // FLOP per second
+}
+
+// A ProbeResult is the rate that a probe reached.
+type ProbeResult struct {
+	PerSecond float64 `json:"per_second"`
+	Timing
+}
+
+// A Result is one case, on one rank.
+type Result struct {
+	Name       string     `json:"name"`
+	Variant    string     `json:"variant"`
+	TP         int        `json:"tensor_parallel_size"`
+	DType      dtype.Type `json:"kv_cache_dtype"`
+	QueryHeads int        `json:"query_heads"`
+	KVHeads    int        `json:"kv_heads"`
+	KeyDim     int        `json:"key_dim"`
+	ValueDim   int        `json:"value_dim"`
+	LatentDim  int        `json:"latent_dim"`
+	Sequences  int        `json:"sequences"`
+	Tokens     int64      `json:"tokens"` // in the cache, of all sequences
+
+	BytesRead int64   `json:"bytes_read"` // counted where they are read
+	FLOP      int64   `json:"flop"`
+	Intensity float64 `json:"flop_per_byte"`
+	Timing
+	BytesPerSec  float64 `json:"bytes_per_second"`
+	FLOPPerSec   float64 `json:"flop_per_second"`
+	Instructions string  `json:"instructions"` // bf16_pairs or f32_fma: which of the roof's peaks counts
+
+	Predicted Prediction `json:"predicted"`
+	Bound     string     `json:"bound"`         // bandwidth or compute
+	Share     float64    `json:"share_of_roof"` // of the limit that binds
+}
+
+// A Prediction is what attn and roofline say of a case under the roof that was measured.
+type Prediction struct {
+	BytesRead int64   `json:"bytes_read"`
+	Intensity float64 `json:"flop_per_byte"`
+	Seconds   float64 `json:"seconds"`
+}
+
+// report reads the works off.
+func (b *bench) report(stolen *float64) *Report {
+	r := &Report{SchemaVersion: 1, Machine: b.machine, Cases: []Result{}, Musts: []Must{}}
+	r.Machine.StealShare = stolen
+	probe := func(w *work, amount int64) ProbeResult {
+		t := w.timing()
+		return ProbeResult{perSecond(amount, t.Median), t}
+	}
+	r.Roof = Roof{
+		Stream: probe(b.roof.stream, b.roof.bytes), Blocks: probe(b.roof.blocks, b.roof.bytes),
+		Pairs: probe(b.roof.pairs, b.roof.pairsFLOP), FMA: probe(b.roof.fma, b.roof.fmaFLOP),
+	}
+	for _, c := range b.cases {
+		r.Cases = append(r.Cases, c.result(b.roof.under(c.pairs)))
+	}
+	r.Musts = r.musts()
+	return r
+}
+
+// result reads one case off, under a roof.
+func (c *measured) result(over roofline.Roof) Result {
+	g, t := c.layout.Geometry, c.work.timing()
+	cost := roofline.Cost{FLOP: c.predicted.FLOP, Bytes: c.read(len(c.work.samples) + 1)} // and the first round
+	r := Result{
+		Name: c.Name(), Variant: c.Geometry.Variant(), TP: c.TP, DType: c.DType,
+		QueryHeads: g.QueryHeads, KVHeads: g.KVHeads, KeyDim: g.KeyDim, ValueDim: g.ValueDim, LatentDim: g.LatentDim,
+		Sequences: len(c.batch.Tables), Tokens: c.tokens(),
+		BytesRead: int64(cost.Bytes), FLOP: int64(cost.FLOP), Intensity: float64(cost.Intensity()), Timing: t,
+		BytesPerSec: perSecond(int64(cost.Bytes), t.Median), FLOPPerSec: perSecond(int64(cost.FLOP), t.Median),
+		Instructions: instructions(c.pairs),
+		Predicted:    Prediction{BytesRead: int64(c.predicted.Bytes), Intensity: float64(c.predicted.Intensity())},
+	}
+	r.Predicted.Seconds, _ = over.Seconds(c.predicted)
+	at := over.Place(cost.Intensity())
+	r.Bound = string(at.Bound)
+	switch at.Bound {
+	case roofline.Bandwidth:
+		r.Share = r.BytesPerSec / float64(over.Bandwidth)
+	case roofline.Compute:
+		r.Share = r.FLOPPerSec / float64(over.Peak)
+	}
+	return r
+}
+
+func instructions(pairs bool) string {
+	if pairs {
+		return "bf16_pairs"
+	}
+	return "f32_fma"
+}
+
+// A Must is a ratio of one run that the kernels are held to, on two threads of a processor
+// with AVX-512 and bfloat16.
+type Must struct {
+	Name     string  `json:"name"`
+	Of       string  `json:"of"`
+	Least    float64 `json:"must"`
+	Aim      float64 `json:"aim"`
+	Measured float64 `json:"measured"`
+	Reached  bool    `json:"reached"`
+}
+
+// musts are the ratios of the cases that were measured.
+func (r *Report) musts() []Must {
+	musts := []Must{}
+	add := func(name, of string, least, aim, measured, whole float64) {
+		if measured > 0 && whole > 0 {
+			m := Must{Name: name, Of: of, Least: least, Aim: aim, Measured: measured / whole}
+			m.Reached = m.Measured >= m.Least
+			musts = append(musts, m)
+		}
+	}
+	bf16, fp8 := dtype.BFloat16, dtype.Float8E4M3
+	for _, c := range []struct {
+		name       string
+		g          attn.Geometry
+		least, aim float64
+	}{{"g = 1, bf16", mha, 0.75, 0.9}, {"g = 4, bf16", gqa16, 0.6, 0.8}, {"g = 8, bf16", gqa8, 0.6, 0.8}} {
+		add(c.name, "streaming read", c.least, c.aim, r.on(c.g, bf16).BytesPerSec, r.Roof.Stream.PerSecond)
+	}
+	add("g = 64 (MQA), bf16", "peak of bf16 pairs", 0.5, 0.65, r.on(mqa, bf16).FLOPPerSec, r.Roof.Pairs.PerSecond)
+	add("MLA, h 128, bf16", "peak of bf16 pairs", 0.65, 0.8, r.on(latent, bf16).FLOPPerSec, r.Roof.Pairs.PerSecond)
+	for _, c := range []struct {
+		name string
+		g    attn.Geometry
+	}{{"g = 1, fp8", mha}, {"g = 4, fp8", gqa16}, {"g = 8, fp8", gqa8}} {
+		add(c.name, "tokens/s in bf16", 1.3, 1.7, r.on(c.g, fp8).tokensPerSec(), r.on(c.g, bf16).tokensPerSec())
+	}
+	return musts
+}
+
+// on is the result of a layer on one rank of one, zero if it was not measured.
+func (r *Report) on(g attn.Geometry, t dtype.Type) Result {
+	name := Case{g, 1, t}.Name()
+	for _, c := range r.Cases {
+		if c.Name == name {
+			return c
+		}
+	}
+	return Result{}
+}
+
+// tokensPerSec is tokens in the cache that are attended to, a second.
+func (r Result) tokensPerSec() float64 { return perSecond(r.Tokens, r.Median) }
