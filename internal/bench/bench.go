@@ -10,6 +10,7 @@ import (
 	"headcount/internal/kernel"
 	"headcount/internal/team"
 	"headcount/paged"
+	"headcount/problem"
 	"headcount/units"
 )
 
@@ -18,7 +19,7 @@ type Options struct {
 	Cases  []Case
 	Rounds int           // of every case; 0: as many as Budget allows, at most enough
 	Budget time.Duration // for all rounds together, when Rounds is 0
-	Memory units.Bytes   // of the buffer that rounds take turns on; 0: twice the last-level cache, within what is free
+	Memory int64         // bytes of the buffer that rounds take turns on; 0: twice the last-level cache, within what is free
 }
 
 // enough rounds that were not disturbed.
@@ -92,6 +93,9 @@ func newBench(opt Options) (*bench, error) {
 	if size == 0 {
 		size = b.machine.bufferFor()
 	}
+	if free, ok := freeMemory(); size < leastMemory || ok && size > free {
+		return nil, problem.New(problem.BadValue, "--memory", size, "not between %s and the %s that are free", units.Bytes(leastMemory), units.Bytes(free))
+	}
 	if err := b.fill(size); err != nil {
 		return nil, err
 	}
@@ -137,9 +141,9 @@ func (b *bench) window() int64 {
 // fill makes the buffer, of blocks of a pool, so that it is the memory that sequences are
 // in. What is written is a number of moderate size in every format: the bytes are 0x00 to
 // 0x3f, with or without the sign.
-func (b *bench) fill(size units.Bytes) error {
+func (b *bench) fill(size int64) error {
 	layers := []paged.Layout{bufferLayout}
-	blocks, err := paged.BlocksIn(size, layers)
+	blocks, err := paged.BlocksIn(units.Bytes(size), layers)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"regexp"
 	"strings"
 
 	"headcount/attn"
@@ -60,26 +60,30 @@ func Cases() []Case {
 	return all
 }
 
-// Select keeps the cases whose names hold one of words, in any case of letters.
-func Select(cases []Case, words []string) ([]Case, error) {
-	if len(words) == 0 {
+// Select keeps the cases in whose names one of the phrases stands, in any case of letters.
+func Select(cases []Case, phrases []string) ([]Case, error) {
+	if len(phrases) == 0 {
 		return cases, nil
 	}
-	var kept []Case
-	used := make([]bool, len(words))
-	for _, c := range cases {
-		for i, w := range words {
-			if strings.Contains(strings.ToLower(c.Name()), strings.ToLower(strings.TrimSpace(w))) {
-				used[i] = true
-				if len(kept) == 0 || kept[len(kept)-1] != c {
-					kept = append(kept, c)
-				}
+	keep := make([]bool, len(cases))
+	for _, phrase := range phrases {
+		words := regexp.MustCompile(`(?i)\b` + regexp.QuoteMeta(strings.TrimSpace(phrase)) + `\b`)
+		found := false
+		for i, c := range cases {
+			if words.MatchString(c.Name()) {
+				keep[i], found = true, true
 			}
 		}
+		if !found || strings.TrimSpace(phrase) == "" {
+			return nil, problem.New(problem.BadValue, "--cases", phrase, "no case is named so").
+				WithHint(`words of a name: mha, gqa-8, mqa, mla, "tp 8", fp8`)
+		}
 	}
-	if i := slices.Index(used, false); i >= 0 {
-		return nil, problem.New(problem.BadValue, "--cases", words[i], "no case is named so").
-			WithHint("a part of a name: mha, gqa-8, mqa, mla, \"tp 8\", fp8")
+	var kept []Case
+	for i, c := range cases {
+		if keep[i] {
+			kept = append(kept, c)
+		}
 	}
 	return kept, nil
 }
@@ -89,7 +93,7 @@ var bufferLayout = paged.Layout{Geometry: mqa, DType: dtype.BFloat16, BlockSize:
 
 const (
 	blockSize = 16   // tokens, vLLM's default
-	length    = 2048 // tokens of each sequence
+	longest   = 2048 // tokens of each sequence, fewer where one alone is more than a window
 )
 
 // A task is a case set up: sequences whose blocks lie at random in a window.
@@ -103,7 +107,7 @@ type task struct {
 	pairs     bool
 }
 
-// newTask makes sequences of length tokens until their cache takes at least window bytes.
+// newTask makes sequences until their cache takes at least window bytes.
 func newTask(c Case, window int64) (*task, error) {
 	g, err := c.Geometry.Rank(c.TP)
 	if err != nil {
@@ -118,25 +122,32 @@ func newTask(c Case, window int64) (*task, error) {
 		return nil, err
 	}
 	t.pairs = t.attention.Pairs()
-	perSequence := int64(length / blockSize * t.layout.BlockBytes())
-	sequences := int((window + perSequence - 1) / perSequence)
 	r := rand.New(rand.NewPCG(1, uint64(c.TP)))
-	blocks := r.Perm(sequences * length / blockSize)
-	for i := range sequences {
-		table := make([]int32, length/blockSize)
-		for j := range table {
-			table[j] = int32(blocks[i*len(table)+j])
-		}
-		t.batch.Tables, t.batch.Lengths = append(t.batch.Tables, table), append(t.batch.Lengths, length)
-	}
-	t.bytes = int64(len(blocks) * t.layout.BlockBytes())
+	t.place(r, int(window))
+	sequences := len(t.batch.Tables)
 	t.q = make([]float32, sequences*g.QueryHeads*g.KeyDim)
 	for i := range t.q {
 		t.q[i] = float32(r.NormFloat64())
 	}
 	t.out = make([]float32, sequences*g.QueryHeads*(g.ValueDim+g.LatentDim))
-	t.predicted, err = roofline.Decode(c.Geometry, c.TP, c.DType.Bytes(), int64(sequences)*length)
+	t.predicted, err = roofline.Decode(c.Geometry, c.TP, c.DType.Bytes(), t.tokens())
 	return t, err
+}
+
+// place gives sequences of one length blocks at random.
+func (t *task) place(r *rand.Rand, window int) {
+	block := t.layout.BlockBytes()
+	perSequence := min(longest/blockSize, max(window/block, 1)) // blocks
+	sequences := max((window+block*perSequence-1)/(block*perSequence), 1)
+	order := r.Perm(sequences * perSequence)
+	for ; len(order) > 0; order = order[perSequence:] {
+		table := make([]int32, perSequence)
+		for i := range table {
+			table[i] = int32(order[i])
+		}
+		t.batch.Tables, t.batch.Lengths = append(t.batch.Tables, table), append(t.batch.Lengths, perSequence*blockSize)
+	}
+	t.bytes = int64(sequences * perSequence * block)
 }
 
 // run is one decode step over a window of the buffer.
@@ -148,7 +159,7 @@ func (t *task) run(window []byte) error {
 func (t *task) close() { t.attention.Close() }
 
 // tokens of all sequences.
-func (t *task) tokens() int64 { return int64(len(t.batch.Tables)) * length }
+func (t *task) tokens() int64 { return t.bytes / int64(t.layout.TokenBytes()) }
 
 // read is the bytes that a step has read, as the kernels counted them over some steps.
 func (t *task) read(steps int) units.Bytes {

@@ -1,13 +1,11 @@
 package bench
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"headcount/internal/kernel"
 	"headcount/units"
@@ -32,8 +30,8 @@ func thisMachine() Machine {
 	if n, ok := lastLevelCache("/sys/devices/system/cpu/cpu0/cache"); ok {
 		m.CacheBytes = &n
 	}
-	if _, ok := waited(); !ok {
-		m.NotGatedOn = append(m.NotGatedOn, "waiting for a CPU (no schedstat on this system)")
+	if !now().known {
+		m.NotGatedOn = append(m.NotGatedOn, "waiting for a CPU, which this system does not count")
 	}
 	m.NotGatedOn = append(m.NotGatedOn, "other users of the memory bus", "the clock of the processor")
 	return m
@@ -54,21 +52,22 @@ func processor() string {
 const (
 	cacheUnknown = 128 << 20 // taken for the last-level cache where the system does not say
 	leastBuffer  = 256 << 20
-	mostShare    = 4 // of the memory that is free, a 4th
+	leastMemory  = 4 << 20 // a block of the widest case, 512 KiB, is less than a turn of it
+	mostShare    = 4       // of the memory that is free, a 4th
 )
 
 // bufferFor is twice the last-level cache, so that what a turn reads was last touched a
 // whole cache ago, but at most a fourth of the memory that is free.
-func (m *Machine) bufferFor() units.Bytes {
+func (m *Machine) bufferFor() int64 {
 	cache := int64(cacheUnknown)
 	if m.CacheBytes != nil {
 		cache = *m.CacheBytes
 	}
 	size := max(2*cache, leastBuffer)
 	if free, ok := freeMemory(); ok {
-		size = min(size, max(free/mostShare, 16<<20))
+		size = min(size, max(free/mostShare, leastMemory))
 	}
-	return units.Bytes(size)
+	return size
 }
 
 // lastLevelCache reads the size of the largest cache from Linux's description of a CPU.
@@ -114,30 +113,7 @@ func firstNumber(text string) int64 {
 	return n
 }
 
-// waited is how long this process's threads have waited on a run queue in all, false where
-// the system does not say.
-func waited() (time.Duration, bool) { return waitedIn("/proc/self/task") }
-
-// waitedIn sums the second number, nanoseconds on a run queue, of each thread's schedstat.
-func waitedIn(dir string) (sum time.Duration, ok bool) {
-	threads, err := os.ReadDir(dir)
-	if err != nil {
-		return 0, false
-	}
-	for _, thread := range threads {
-		text, err := os.ReadFile(filepath.Join(dir, thread.Name(), "schedstat"))
-		if err != nil {
-			continue // the thread has ended
-		}
-		if fields := bytes.Fields(text); len(fields) == 3 {
-			n, err := strconv.ParseInt(string(fields[1]), 10, 64)
-			sum, ok = sum+time.Duration(n), ok || err == nil
-		}
-	}
-	return sum, ok
-}
-
-// Ticks are CPU time by what it went to.
+// ticks are CPU time by what it went to.
 type ticks struct{ steal, all int64 }
 
 // steal reads the machine's CPU time; zero where the system does not say.

@@ -40,8 +40,8 @@ type Result struct {
 	KeyDim     int        `json:"key_dim"`
 	ValueDim   int        `json:"value_dim"`
 	LatentDim  int        `json:"latent_dim"`
-	Sequences  int        `json:"sequences"`
-	Tokens     int64      `json:"tokens"` // in the cache, of all sequences
+	Sequences  int        `json:"sequences"` // of one length
+	Tokens     int64      `json:"tokens"`    // in the cache, of all sequences
 
 	BytesRead int64   `json:"bytes_read"` // counted where they are read
 	FLOP      int64   `json:"flop"`

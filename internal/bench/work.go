@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -14,15 +15,15 @@ type work struct {
 
 // A sample is one turn.
 type sample struct {
-	took   time.Duration
-	waited time.Duration // of the process's threads for a CPU; 0 where that is not known
+	took time.Duration
+	lost time.Duration // of CPU, to waiting for one; 0 where that is not known
 }
 
-// tolerated is the share of a turn that threads may have waited for a CPU: the scheduler's
-// own work, not another process's.
-const tolerated = 0.01
+// tolerated is the share of a turn that may be lost: the scheduler's own work.
+const tolerated = 0.02
 
-func (s sample) disturbed() bool { return float64(s.waited) > tolerated*float64(s.took) }
+// share is how much of the turn was lost.
+func (s sample) share() float64 { return float64(s.lost) / float64(max(s.took, 1)) }
 
 // turn times one turn of w over the next window of the buffer.
 func (b *bench) turn(w *work) error {
@@ -33,13 +34,26 @@ func (b *bench) turn(w *work) error {
 	}
 	window := b.buffer[b.at : b.at+int(w.bytes)]
 	b.at += n
-	before, _ := waited()
-	start := time.Now()
+	before, start := now(), time.Now()
 	err := w.run(window)
-	took := time.Since(start)
-	after, _ := waited()
-	w.samples = append(w.samples, sample{took, max(after-before, 0)})
+	took, after := time.Since(start), now()
+	w.samples = append(w.samples, sample{took, after.lostSince(before, took, b.machine.Threads)})
 	return err
+}
+
+// A clock is what the system says of this process so far.
+type clock struct {
+	known  bool
+	cpu    time.Duration // used by all threads
+	waited time.Duration // by all threads on run queues
+}
+
+// lostSince is the CPU time that waiting cost since before, in a turn of so many threads.
+// Threads of the runtime that have no part in the work may wait while all CPUs do it: what
+// was not missing has not been lost.
+func (c clock) lostSince(before clock, took time.Duration, threads int) time.Duration {
+	missing := time.Duration(threads)*took - (c.cpu - before.cpu)
+	return max(min(c.waited-before.waited, missing), 0)
 }
 
 // A Timing is how long the turns of a work took, in seconds, of those that were kept.
@@ -56,16 +70,16 @@ type Timing struct {
 const few = 3
 
 // timing discards the turns that were disturbed. Where fewer than few would be left, those
-// that waited least are shown, and counted as discarded.
+// that lost least are shown, and counted as discarded.
 func (w *work) timing() Timing {
 	samples := slices.SortedFunc(slices.Values(w.samples), func(a, b sample) int {
-		return int(a.waited*1000/max(a.took, 1) - b.waited*1000/max(b.took, 1))
+		return cmp.Compare(a.share(), b.share())
 	})
 	kept := 0
-	for kept < len(samples) && !samples[kept].disturbed() {
+	for kept < len(samples) && samples[kept].share() <= tolerated {
 		kept++
 	}
-	t := Timing{Kept: kept, Discarded: len(samples) - kept, Disturbed: kept < few}
+	t := Timing{Kept: kept, Discarded: len(samples) - kept, Disturbed: kept < min(few, len(samples))}
 	took := make([]float64, 0, len(samples))
 	for _, s := range samples[:min(max(kept, few), len(samples))] {
 		took = append(took, s.took.Seconds())
@@ -73,6 +87,11 @@ func (w *work) timing() Timing {
 	slices.Sort(took)
 	t.Median, t.P10, t.P90 = quantile(took, 0.5), quantile(took, 0.1), quantile(took, 0.9)
 	return t
+}
+
+// fastest is the time of the fastest turn.
+func (w *work) fastest() time.Duration {
+	return slices.MinFunc(w.samples, func(a, b sample) int { return cmp.Compare(a.took, b.took) }).took
 }
 
 // quantile of rising xs, 0 of none.

@@ -65,8 +65,9 @@ still holds: the cases take turns on a buffer larger than the last-level cache.`
 			return nil
 		},
 	}
-	cmd.Flags().StringSliceVar(&cases, "cases", nil, "measure the cases whose names hold one of these `words`: mla, gqa-8, \"tp 8\", fp8")
+	cmd.Flags().StringSliceVar(&cases, "cases", nil, "measure the cases with these `words` in their names: mla, gqa-8, \"tp 8\", fp8")
 	cmd.Flags().IntVar(&opt.Rounds, "rounds", 0, fmt.Sprintf("rounds of every case (default as many as %s allow)", benchBudget))
+	cmd.Flags().Var(&byteSize{&opt.Memory}, "memory", "buffer that rounds take turns on (default twice the last-level cache, at most a fourth of free memory)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one object")
 	cmd.Flags().StringVar(&plot, "plot", "", "draw the roofline with predicted and measured points into an SVG `file`")
 	return cmd
@@ -86,9 +87,9 @@ func checkBench(rounds int, plot string) error {
 func showBench(out io.Writer, r *bench.Report) {
 	showMachine(out, r)
 	w := newTable(out, tabwriter.AlignRight)
-	fmt.Fprintln(w, "one rank     \theads\twidth\tread\tMFLOP\tFLOP/B\tp10\tmedian\tp90\tpredicted\tGB/s\tGFLOP/s\tof the roof\trounds\t")
+	fmt.Fprintln(w, "one rank       \theads\twidth\tread\tMFLOP\tFLOP/B\tp10\tmedian\tp90\tpredicted\tGB/s\tGFLOP/s\tof the roof\trounds\t")
 	for _, c := range r.Cases {
-		fmt.Fprintf(w, "%-13s\t%d/%d\t%s\t%s\t%.0f\t%s\t%s\t%s\t%s\t%s ms\t%.1f\t%.1f\t%.2f %-7s\t%s\t\n",
+		fmt.Fprintf(w, "%-15s\t%d/%d\t%s\t%s\t%.0f\t%s\t%s\t%s\t%s\t%s ms\t%.1f\t%.1f\t%.2f %-7s\t%s\t\n",
 			c.Name, c.QueryHeads, c.KVHeads, benchWidth(c), units.Bytes(c.BytesRead), float64(c.FLOP)/1e6, units.Digits(c.Intensity, 3),
 			millis(c.P10), millis(c.Median), millis(c.P90), millis(c.Predicted.Seconds), c.BytesPerSec/1e9, c.FLOPPerSec/1e9,
 			c.Share, roofWord[c.Bound], benchRounds(c.Timing))
