@@ -43,7 +43,12 @@ func (r *Report) Explain() []Step {
 		return []Step{r.fieldsStep()}
 	}
 	rank := &r.Ranks[0]
-	steps := []Step{r.fieldsStep(), r.layerStep(), r.rankStep(rank), dtypeStep(rank), tokenStep(rank), r.pageStep(rank)}
+	steps := []Step{r.fieldsStep(), r.layerStep(), r.rankStep(rank), dtypeStep(rank), tokenStep(rank)}
+	unit := r.pageStep(rank)
+	if len(unit.Lines) == 0 { // refused before there were groups
+		return steps
+	}
+	steps = append(steps, unit)
 	if r.KVCache.AvailableBytes == nil {
 		return steps
 	}

@@ -1,0 +1,94 @@
+// A card: a title, a chart, its legend, and the numbers behind it as a table.
+
+import { h, say } from "./dom.js";
+import { state } from "./state.js";
+import { csv, tsv, download, saveSVG, savePNG } from "./save.js";
+
+const sized = new ResizeObserver((entries) => entries.forEach((e) => e.target.resized()));
+
+// figure fills a section and returns show(data): null hides the card.
+//   chart(data, width)  the SVG
+//   label(data)         what it shows, for those who do not see it
+//   legend(data)        nodes beneath it, or nothing
+//   table(data)         {columns, rows}
+export function figure(section, { name, none, chart, label, legend, table, opened }) {
+  let data = null;
+  let drawn = 0;
+  const title = h("h3", { id: `h-${name}` });
+  const plot = h("div", { class: "plot" });
+  const under = h("div", { class: "legend" });
+  const file = (ext) => `headcount-${name}.${ext}`;
+  const svg = () => plot.querySelector("svg");
+  const saves = h("div", { class: "tools" },
+    h("button", { type: "button", class: "tool", "aria-label": `Save as SVG: ${name}`, text: "SVG", onclick: () => saveSVG(file("svg"), svg()) }),
+    h("button", { type: "button", class: "tool", "aria-label": `Save as PNG: ${name}`, text: "PNG", onclick: () => savePNG(file("png"), svg()) }));
+  const numbers = tableOf(name, () => data && table(data), opened);
+  section.append(h("header", {}, title, saves), plot, under, numbers.element);
+
+  const draw = () => {
+    const width = Math.floor(plot.clientWidth);
+    if (!data || width === 0) return;
+    drawn = width;
+    const picture = chart(data, width);
+    picture.setAttribute("role", "img");
+    picture.setAttribute("aria-label", label(data));
+    plot.replaceChildren(picture);
+  };
+  plot.resized = () => Math.floor(plot.clientWidth) !== drawn && draw();
+  sized.observe(plot);
+
+  return (next, heading) => {
+    data = next;
+    saves.hidden = numbers.element.hidden = !data;
+    title.textContent = data?.title ?? heading;
+    if (!data) {
+      plot.replaceChildren(h("p", { class: "none muted", text: none }));
+      under.replaceChildren();
+      return;
+    }
+    draw();
+    under.replaceChildren(...(legend?.(data) ?? []));
+    numbers.fill();
+  };
+}
+
+// tableOf is a table that opens, and is filled only while it is open.
+export function tableOf(name, table, opened) {
+  const id = `table-${name}`;
+  const body = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${name}` });
+  const element = h("details", { class: "data", open: state.open.has(id) }, h("summary", { text: "Table" }), copies(name, table), body);
+  const fill = () => {
+    const t = element.open && table();
+    if (t) body.replaceChildren(grid(t));
+  };
+  element.addEventListener("toggle", () => {
+    fill();
+    opened?.(id, element.open);
+  });
+  return { element, fill };
+}
+
+// copies are the ways to take a table along.
+export function copies(name, table) {
+  return h("div", { class: "tools" },
+    h("button", { type: "button", class: "tool", "aria-label": `Copy the table: ${name}`, text: "Copy", onclick: async (e) => {
+      await navigator.clipboard.writeText(tsv(table()));
+      say("Copied");
+      flash(e.target, "Copied");
+    } }),
+    h("button", { type: "button", class: "tool", "aria-label": `Save as CSV: ${name}`, text: "CSV", onclick: () => download(`headcount-${name}.csv`, new Blob([csv(table())], { type: "text/csv" })) }));
+}
+
+export function flash(button, text) {
+  const was = button.textContent;
+  button.textContent = text;
+  setTimeout(() => { button.textContent = was; }, 1200);
+}
+
+const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 3 });
+
+function grid({ columns, rows }) {
+  const cell = (v) => (typeof v === "number" ? h("td", { class: "num", text: grouped.format(v) }) : h("td", { text: v ?? "" }));
+  return h("table", {}, h("thead", {}, h("tr", {}, columns.map((c) => h("th", { scope: "col", text: c })))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell)))));
+}
