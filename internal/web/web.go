@@ -94,7 +94,7 @@ func newFile(name string, data []byte) *file {
 	f := &file{kind: kinds[path.Ext(name)], plain: data, tag: strconv.Quote(base64.RawURLEncoding.EncodeToString(sum[:12]))}
 	var small bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&small, gzip.BestCompression) // the level is one
-	z.Write(data)                                            // a Buffer takes all
+	z.Write(data)                                             // a Buffer takes all
 	z.Close()
 	if small.Len() < len(data)*9/10 {
 		f.small = small.Bytes()

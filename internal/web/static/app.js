@@ -101,7 +101,7 @@ async function changed(step = true) {
   asking.abort();
   asking = new AbortController();
   const { signal } = asking;
-  const slow = setTimeout(() => $("answer").classList.add("waiting"), 300);
+  $("answer").setAttribute("aria-busy", "true");
   try {
     last = await api.figures(body(), signal);
     show(last);
@@ -111,8 +111,7 @@ async function changed(step = true) {
     report.showProblem({ message: err.message, hint: err.hint });
     say(err.message);
   } finally {
-    clearTimeout(slow);
-    if (!signal.aborted) $("answer").classList.remove("waiting");
+    if (!signal.aborted) $("answer").setAttribute("aria-busy", "false");
   }
 }
 

@@ -30,6 +30,7 @@ export function figure(section, { name, none, chart, label, legend, table, opene
     if (!data || width === 0) return;
     drawn = width;
     const picture = chart(data, width);
+    for (const part of picture.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label"); // names of marks, "dot"
     picture.setAttribute("role", "img");
     picture.setAttribute("aria-label", label(data));
     plot.replaceChildren(picture);

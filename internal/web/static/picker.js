@@ -45,7 +45,7 @@ export function picker(input, list, models, chosen) {
   };
 
   input.addEventListener("input", () => open(input.value));
-  input.addEventListener("focus", () => input.select());
+  input.addEventListener("focus", () => setTimeout(() => input.select())); // after the browser has put the caret
   input.addEventListener("click", () => list.hidden && open(""));
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (e) => {
