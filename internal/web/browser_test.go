@@ -119,7 +119,7 @@ func open(t testing.TB, s screen, query string) *tab {
 		chromedp.Navigate(base+"/"+query),
 	)
 	p.settle()
-	p.wait(`document.querySelectorAll("#gpu option").length > 1`)
+	p.wait(`document.querySelectorAll("#gpu option").length > 2`)
 	return p
 }
 

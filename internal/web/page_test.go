@@ -79,8 +79,8 @@ func TestChooseModelAndTP(t *testing.T) {
 	const h100, box = "h100-sxm-80gb", chromedp.ID("model")
 	p.same(headcount.Request{Model: "llama-3-70b", GPU: h100, Layout: layout.Layout{TP: 8}})
 	for _, model := range models[1:] {
-		p.do(chromedp.Focus(box))
-		p.wait(`getSelection().toString() !== ""`)
+		p.do(chromedp.Click(box))
+		p.wait(`document.getElementById("model").selectionEnd > document.getElementById("model").selectionStart`)
 		p.do(chromedp.KeyEvent(model), chromedp.KeyEvent(kb.Enter))
 		p.wait(fmt.Sprintf(`location.search.includes("model=%s")`, model))
 		p.settle()
@@ -213,7 +213,7 @@ func TestKeyboard(t *testing.T) {
 		t.Errorf("the first stop is %q", got)
 	}
 	reach("model", 6)
-	p.wait(`getSelection().toString() !== ""`)
+	p.wait(`document.getElementById("model").selectionEnd > document.getElementById("model").selectionStart`)
 	press("d", "e", "e", "p", "s", "e", "e", "k", "-", "v", "3", kb.ArrowDown)
 	if got := js[string](p, `document.getElementById(document.getElementById("model").getAttribute("aria-activedescendant")).textContent`); !strings.Contains(got, "deepseek-v3") {
 		t.Errorf("the first match is %q", got)

@@ -9,6 +9,12 @@ import * as verify from "./verify.js";
 import { figure } from "./figure.js";
 import * as charts from "./charts.js";
 
+// The figures of an answer, and what they are called when there is nothing to draw.
+const headings = {
+  strips: "KV heads of each rank", memory: "Memory of one GPU", capacity: "Tokens that one replica holds",
+  requests: "Requests that one replica holds", roofline: "Decode attention under the roof", layers: "Layers",
+};
+
 let models = [];
 let last = null;
 let show;
@@ -148,12 +154,10 @@ async function main() {
   const fill = report.wire(() => write(false));
   show = (answer) => {
     fill(answer);
-    figures.strips(answer.strips, "KV heads of each rank");
-    figures.memory(answer.memory, "Memory of one GPU");
-    figures.capacity(answer.capacity, "Tokens that one replica holds");
-    figures.requests(answer.requests, "Requests that one replica holds");
-    figures.roofline(answer.roofline, "Decode attention under the roof");
-    figures.layers(answer.layers, "Layers");
+    for (const [name, heading] of Object.entries(headings)) {
+      $(`card-${name}`).hidden = !answer[name] && answer.report.error !== null; // the refusal says why
+      figures[name](answer[name], heading);
+    }
     say(answer.report.error?.message ?? answer.report.log[0] ?? answer.digest.title);
   };
   form.wire(changed, (why) => report.showProblem({ message: why }));

@@ -47,7 +47,7 @@ function logarithmic(values, label, format) {
     y: { type: "log", domain, axis: null },
     marks: [
       Plot.gridY(ticks, { stroke: "var(--grid)", strokeOpacity: 1 }),
-      Plot.axisY(ticks, { tickFormat: format, tickSize: 0, label: null }),
+      Plot.axisY(ticks, { text: format, tickSize: 0, label: null }),
       above(label, -22),
     ],
   };
@@ -170,7 +170,7 @@ export function requests(r, width) {
     marks: [
       ...y.marks,
       Plot.ruleY([1].filter((v) => v > y.y.domain[0] && v < y.y.domain[1]), { ...dashed, title: () => "one request" }),
-      Plot.lineY(points, { x: "tokens", y: "requests", z: "i", stroke: (p) => lineColor(p.i), strokeWidth: 2 }),
+      Plot.lineY(points, { x: "tokens", y: "requests", z: "i", sort: "tokens", stroke: (p) => lineColor(p.i), strokeWidth: 2 }),
       Plot.dot(points, { x: "tokens", y: "requests", symbol: "i", fill: (p) => lineColor(p.i), r: 3 }),
       named(labels),
       tip(points, "tokens", "requests", (p) => `${p.label}\n${d3.format(",.2f")(p.requests)} requests of ${d3.format(",")(p.tokens)} tokens`),

@@ -66,7 +66,8 @@ export function offer(models, accelerators, changed) {
     changed();
   });
   $("gpu").replaceChildren($("gpu").options[0], ...accelerators.map((g) => h("option", { value: g.id, text: g.name })));
-  show();
+  choose($("gpu"), state.gpu);
+  summary();
 }
 
 // show puts the state into the controls.
@@ -80,7 +81,13 @@ export function show() {
   for (const name of ["engine", "tp"]) {
     for (const radio of $(name).querySelectorAll("input")) radio.checked = radio.value === state[name].split("@")[0];
   }
-  $("asked").textContent = [$("model").value, state.engine === "sglang" ? "SGLang" : "vLLM", $("gpu").selectedOptions[0]?.text, `TP ${state.tp}`].filter(Boolean).join(" · ");
+  summary();
+}
+
+// summary is the question in a line, for when the form is folded away.
+function summary() {
+  const engine = state.engine.startsWith("sglang") ? "SGLang" : "vLLM";
+  $("asked").textContent = [$("model").value, engine, $("gpu").value && $("gpu").selectedOptions[0].text, `TP ${state.tp}`].filter(Boolean).join(" · ");
 }
 
 // choose selects a value, or the first that it begins ("h100"); one that is not in the list
