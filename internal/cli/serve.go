@@ -11,6 +11,7 @@ import (
 
 	"headcount"
 	"headcount/internal/server"
+	"headcount/internal/web"
 	"headcount/problem"
 )
 
@@ -38,7 +39,7 @@ machine is read. It listens on this machine alone unless --allow-remote says oth
 				return err
 			}
 			log := slog.New(slog.NewTextHandler(a.stderr, nil))
-			h := server.New(server.Options{Planner: &headcount.Planner{}, Log: log, Version: version(), Origin: origin, Local: local})
+			h := server.New(server.Options{Planner: &headcount.Planner{}, Page: web.Handler(), Log: log, Version: version(), Origin: origin, Local: local})
 			fmt.Fprintf(a.stderr, "headcount serves http://%s\n", l.Addr())
 			if err := server.Serve(cmd.Context(), l, h, log); !errors.Is(err, http.ErrServerClosed) {
 				return err

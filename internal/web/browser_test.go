@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -19,7 +20,10 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"headcount"
+	"headcount/internal/server"
 	"headcount/internal/shared"
+	"headcount/internal/web"
 )
 
 // One server and one browser for all tests; each test has a tab.
@@ -30,13 +34,13 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	server := httptest.NewServer(handler())
-	base = server.URL
+	s := httptest.NewServer(server.New(server.Options{Planner: &headcount.Planner{}, Page: web.Handler(), Log: slog.New(slog.DiscardHandler), Local: true}))
+	base = s.URL
 	code := m.Run()
 	if chrome != nil {
 		chromedp.Cancel(chrome)
 	}
-	server.Close()
+	s.Close()
 	os.Exit(code)
 }
 

@@ -103,9 +103,8 @@ func TestEveryStateIsInTheAddress(t *testing.T) {
 	p.enter("pool", "40", "pool=40")
 	p.choose("#kv", "bfloat16")
 	p.wait(`location.search.includes("kv=bfloat16")`)
-	p.enter("dcp", "1", "dpa=1")
 	p.settle()
-	want := headcount.Request{Model: "deepseek-v3", Engine: "sglang", GPU: "h200", Layout: layout.Layout{TP: 8, DP: 4, DCP: 1, DPAttention: true, EP: true}}
+	want := headcount.Request{Model: "deepseek-v3", Engine: "sglang", GPU: "h200", Layout: layout.Layout{TP: 8, DP: 4, DCP: 2, DPAttention: true, EP: true}}
 	want.KVCacheDType, want.MaxModelLen, want.KVCacheMemory = "bfloat16", 32<<10, 40<<30
 	p.same(want)
 	p.click("#card-numbers .figure")
