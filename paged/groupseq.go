@@ -56,6 +56,11 @@ func (s *GroupSequence) Put(layer, at int, k, v []float32) error {
 	})
 }
 
+// Truncate is [Sequence.Truncate].
+func (s *GroupSequence) Truncate(n int) error {
+	return s.each(func(part *Sequence, _ *rank) error { return part.Truncate(n) })
+}
+
 // Publish is [Sequence.Publish].
 func (s *GroupSequence) Publish() {
 	s.each(func(part *Sequence, _ *rank) error { part.Publish(); return nil })

@@ -162,7 +162,12 @@ func (w *walk) step(op, n int) {
 		op = 7
 	}
 	switch op % 8 {
-	case 1, 2:
+	case 1:
+		if keep := len(tw.tokens) - n%20; keep >= tw.seq.published*16 {
+			must(w.t, tw.seq.Truncate(keep))
+			tw.tokens, tw.rows = tw.tokens[:keep], tw.rows[:keep]
+		}
+	case 2:
 		w.grow(tw, []int32{int32(n % 7)})
 	case 3:
 		w.grow(tw, prompt(n, n%40))

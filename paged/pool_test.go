@@ -243,6 +243,15 @@ func TestSequenceRefuses(t *testing.T) {
 	must(t, s.Put(0, 32, k, v))
 	must(t, s.Put(0, 40, nil, nil)) // nothing, at the end
 	must(t, s.Append())
+	for _, n := range []int{31, 41, -1} { // published, past the end
+		if err := s.Truncate(n); err == nil {
+			t.Errorf("cut to %d tokens", n)
+		}
+	}
+	must(t, s.Truncate(32))
+	if s.Len() != 32 || len(s.Table()) != 2 || p.Stats().InUse != 2 {
+		t.Errorf("%d tokens in blocks %v after a cut to 32", s.Len(), s.Table())
+	}
 	s.Free()
 	s.Free() // has no blocks any more
 	if err := s.Put(0, 0, k, v); err == nil {

@@ -11,8 +11,9 @@ import (
 // A Sequence is the tokens of one request and the blocks that hold their keys and values.
 // [Pool.NewSequence] begins one. It is used by one goroutine at a time.
 //
-// Sequences that share a block have the same tokens in it. Whoever is to write to it gets
-// a copy first, so that none sees another's writes.
+// Whoever is to write to a block that others share gets a copy first, so that none sees
+// another's writes. What lies past the end of a sequence in its last block is zero, or its
+// own tokens that [Sequence.Truncate] dropped.
 type Sequence struct {
 	pool      *Pool
 	tokens    []int32
@@ -28,8 +29,7 @@ func (s *Sequence) Len() int { return len(s.tokens) }
 // changes it.
 func (s *Sequence) Table() []int32 { return s.blocks }
 
-// Append adds tokens, and takes the blocks that hold them: their slots are zero until
-// [Sequence.Put] fills them. A partly filled block that others share is copied first. The
+// Append adds tokens, and takes the blocks that hold them, for [Sequence.Put] to fill. A partly filled block that others share is copied first. The
 // error wraps [ErrNoBlocks] when the pool has too few free blocks; s is then as it was.
 func (s *Sequence) Append(tokens ...int32) error {
 	span := s.pool.span
@@ -118,6 +118,18 @@ func (s *Sequence) eachBlock(l Layout, at int, k, v []float32, visit func(b int3
 		}
 		i += run
 	}
+	return nil
+}
+
+// Truncate drops the tokens from n on, as when speculation guessed wrong, and gives back
+// the blocks that held no others. Published blocks cannot be cut.
+func (s *Sequence) Truncate(n int) error {
+	if fixed := s.published * s.pool.span; n < fixed || n > len(s.tokens) {
+		return problem.New(problem.BadValue, "tokens", n, "not between the %d that are published and the %d that there are", fixed, len(s.tokens))
+	}
+	keep := ceil(n, s.pool.span)
+	s.pool.give(s.blocks[keep:])
+	s.tokens, s.blocks = s.tokens[:n], s.blocks[:keep]
 	return nil
 }
 
