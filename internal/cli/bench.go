@@ -87,14 +87,15 @@ func checkBench(rounds int, plot string) error {
 func showBench(out io.Writer, r *bench.Report) {
 	showMachine(out, r)
 	w := newTable(out, tabwriter.AlignRight)
-	fmt.Fprintln(w, "one rank       \theads\twidth\tread\tMFLOP\tFLOP/B\tp10\tmedian\tp90\tpredicted\tGB/s\tGFLOP/s\tof the roof\trounds\t")
+	fmt.Fprintln(w, "one rank       \theads×width\tread\tMFLOP\tFLOP/B\tms\tp10–p90\tpredicted\tGB/s\tGFLOP/s\tof roof\trounds\t")
 	for _, c := range r.Cases {
-		fmt.Fprintf(w, "%-15s\t%d/%d\t%s\t%s\t%.0f\t%s\t%s\t%s\t%s\t%s ms\t%.1f\t%.1f\t%.2f %-7s\t%s\t\n",
-			c.Name, c.QueryHeads, c.KVHeads, benchWidth(c), units.Bytes(c.BytesRead), float64(c.FLOP)/1e6, units.Digits(c.Intensity, 3),
-			millis(c.P10), millis(c.Median), millis(c.P90), millis(c.Predicted.Seconds), c.BytesPerSec/1e9, c.FLOPPerSec/1e9,
+		fmt.Fprintf(w, "%-15s\t%d/%d×%d\t%s\t%.0f\t%s\t%s\t%s–%s\t%s\t%.1f\t%.1f\t%.2f %s\t%s\t\n",
+			c.Name, c.QueryHeads, c.KVHeads, c.KeyDim, units.Bytes(c.BytesRead), float64(c.FLOP)/1e6, units.Digits(c.Intensity, 3),
+			millis(c.Median), millis(c.P10), millis(c.P90), millis(c.Predicted.Seconds), c.BytesPerSec/1e9, c.FLOPPerSec/1e9,
 			c.Share, roofWord[c.Bound], benchRounds(c.Timing))
 	}
 	w.Flush()
+	fmt.Fprintln(out, "Query heads / KV heads; the median of the rounds kept, in ms; rounds kept / all: in the others the process waited for a CPU.")
 	showPredicted(out, r)
 	if len(r.Musts) == 0 {
 		return
@@ -149,23 +150,15 @@ func showPredicted(out io.Writer, r *bench.Report) {
 		disturbed = disturbed || c.Disturbed
 	}
 	if same {
-		fmt.Fprintln(out, "Bytes read are counted, and in every case what attn predicts. Rounds: kept of all; the process waited for a CPU in the rest.")
+		fmt.Fprintln(out, "Bytes read are counted, and in every case what attn predicts.")
 	}
 	if disturbed {
-		fmt.Fprintln(out, "! Hardly a round was left undisturbed: the least disturbed ones are shown. Another run on an idle machine says more.")
+		fmt.Fprintln(out, "! hardly a round was left undisturbed, and the least disturbed ones are shown: measure again on an idle machine.")
 	}
 }
 
 // roofWord is the limit that binds.
-var roofWord = map[string]string{string(roofline.Bandwidth): "read", string(roofline.Compute): "compute"}
-
-// benchWidth is the widths of a cached head.
-func benchWidth(c bench.Result) string {
-	if c.LatentDim > 0 {
-		return fmt.Sprintf("%d+%d", c.LatentDim, c.KeyDim-c.LatentDim)
-	}
-	return fmt.Sprintf("%d", c.KeyDim)
-}
+var roofWord = map[string]string{string(roofline.Bandwidth): "read", string(roofline.Compute): "peak"}
 
 // millis prints milliseconds with three digits.
 func millis(seconds float64) string { return units.Digits(seconds*1e3, 3) }
