@@ -142,29 +142,50 @@ func (g *grids) of(layer int, module string) *grid {
 	return nil
 }
 
-// checkGrids refuses a layout that cuts a quantised weight inside of a piece
-// (quantization/utils/fp8_utils.py, validate_fp8_block_shape).
-func (s *setup) checkGrids() *problem.Error {
-	g := &s.v.grids
+// A cut is a weight that a grid cuts.
+type cut struct {
+	grid     *grid
+	param    *model.Param
+	siblings []model.Param // of its layer, itself included
+}
+
+// cutBy are the weights that are cut, in the order in which modules are built, each once.
+func (v *view) cutBy(g *grids) (cuts []cut) {
 	if len(g.list) == 0 {
 		return nil
 	}
+	seen := map[cutKey]bool{}
 	at := 0
-	for _, r := range s.v.runs {
-		params := s.v.layers[r.layer].Params
+	for _, r := range v.runs {
+		params := v.layers[r.layer].Params
 		for i := range params {
 			p := &params[i]
 			if !p.Linear {
 				continue
 			}
-			module := strings.TrimSuffix(p.Name, ".weight")
-			if one := g.of(at, module); one != nil {
-				if err := s.checkGrid(one, p, params); err != nil {
-					return err
-				}
+			key := cutKey{g.of(at, strings.TrimSuffix(p.Name, ".weight")), p}
+			if key.grid != nil && !seen[key] {
+				seen[key] = true
+				cuts = append(cuts, cut{key.grid, p, params})
 			}
 		}
 		at += int(r.n)
+	}
+	return cuts
+}
+
+type cutKey struct {
+	grid  *grid
+	param *model.Param
+}
+
+// checkGrids refuses a layout that cuts a quantised weight inside of a piece
+// (quantization/utils/fp8_utils.py, validate_fp8_block_shape).
+func (s *setup) checkGrids() *problem.Error {
+	for _, c := range s.v.cuts {
+		if err := s.checkGrid(c.grid, c.param, c.siblings); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -69,7 +69,8 @@ func (v *view) quantisation(m *model.Model) {
 		v.layerFP8 = true
 		v.headScales = text(scheme, "strategy") == "attn_head"
 	}
-	v.grids = newGrids(v.quant, block)
+	g := newGrids(v.quant, block)
+	v.cuts = v.cutBy(&g)
 }
 
 // modelOptMethod refines a ModelOpt method by its algorithm.
