@@ -6,26 +6,29 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"headcount"
 	"headcount/internal/server"
+	"headcount/internal/source"
 	"headcount/internal/web"
 	"headcount/problem"
 )
 
 func newServe(a *app) *cobra.Command {
 	var listen, origin string
-	var remote bool
+	var remote, network bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the page and the API",
 		Long: `serve answers over HTTP what plan, explain and compare answer here: a page at /, the API
 under /v1, its description at /openapi.json, metrics at /metrics.
 
-A model is a name from headcount models or a config that is sent along: no file of this
-machine is read. It listens on this machine alone unless --allow-remote says otherwise.`,
+A model is a name from headcount models or a config that is sent along; with
+--allow-network also a hub id. No file of this machine is read. It listens on this machine
+alone unless --allow-remote says otherwise.`,
 		Example: `  headcount serve
   headcount serve --listen 127.0.0.1:9000
   headcount serve --listen 0.0.0.0:8080 --allow-remote`,
@@ -38,8 +41,14 @@ machine is read. It listens on this machine alone unless --allow-remote says oth
 			if err != nil {
 				return err
 			}
+			planner := &headcount.Planner{}
+			if network {
+				if planner.Hub, err = servedHub(local); err != nil {
+					return err
+				}
+			}
 			log := slog.New(slog.NewTextHandler(a.stderr, nil))
-			h := server.New(server.Options{Planner: &headcount.Planner{}, Page: web.Handler(), Log: log, Version: version(), Origin: origin, Local: local})
+			h := server.New(server.Options{Planner: planner, Page: web.Handler(), Log: log, Version: version(), Origin: origin, Local: local})
 			fmt.Fprintf(a.stderr, "headcount serves http://%s\n", l.Addr())
 			if err := server.Serve(cmd.Context(), l, h, log); !errors.Is(err, http.ErrServerClosed) {
 				return err
@@ -49,8 +58,22 @@ machine is read. It listens on this machine alone unless --allow-remote says oth
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "`address` to listen on; port 0 takes a free one")
 	cmd.Flags().BoolVar(&remote, "allow-remote", false, "listen on addresses that other machines reach")
+	cmd.Flags().BoolVar(&network, "allow-network", false, "look hub ids that the catalogue does not have up on the hub")
 	cmd.Flags().StringVar(&origin, "allow-origin", "", "let pages of this `origin` ask too (CORS); none do by default")
 	return cmd
+}
+
+// servedHub is the hub that a server asks. The user's token is for the user: other machines
+// ask without it.
+func servedHub(local bool) (headcount.Resolver, error) {
+	client, err := source.HubClient(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if !local {
+		client.Token = ""
+	}
+	return client, nil
 }
 
 // open listens; local tells that only this machine can reach it.

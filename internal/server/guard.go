@@ -20,6 +20,7 @@ func guard(o *Options, next http.Handler) http.Handler {
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if o.Local && !localName(r.Host) {
 			writeProblem(w, newProblem(http.StatusMisdirectedRequest, "this server answers to localhost alone"))
 			return
