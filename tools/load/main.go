@@ -67,7 +67,9 @@ func run(out io.Writer, addr string, conns int, n int64, body string) error {
 	}
 	all := slices.Concat(took...)
 	slices.Sort(all)
-	at := func(share float64) time.Duration { return all[int(share*float64(len(all)-1))].Round(10 * time.Microsecond) }
+	at := func(share float64) time.Duration {
+		return all[int(share*float64(len(all)-1))].Round(10 * time.Microsecond)
+	}
 	fmt.Fprintf(out, "%s\n%d requests over %d connections in %.1f s: %.0f a second\n", body, n, conns, elapsed.Seconds(), float64(n)/elapsed.Seconds())
 	fmt.Fprintf(out, "latency: median %v, 99 %% %v, 99.9 %% %v, longest %v\n", at(.5), at(.99), at(.999), at(1))
 	fmt.Fprintf(out, "server's memory, MiB: %.0f before; %s\n", before, strings.Join(marks, ", "))
