@@ -59,7 +59,7 @@ func (f *flags) eagleDraft(d *draft) *problem.Error {
 	source := f.reading
 	switch {
 	case f.opts.Draft != nil:
-		own, refusal := readDraft(f.opts.Draft)
+		own, refusal := f.draft()
 		if refusal != nil {
 			return refusal
 		}
@@ -90,9 +90,20 @@ func (f *flags) eagleDraft(d *draft) *problem.Error {
 	return nil
 }
 
+// draft reads the draft model, which must take a context that is asked for as well
+// (model_config.py, _derive_context_length).
+func (f *flags) draft() (*reading, *problem.Error) {
+	own, refusal := readDraft(f.opts.Draft)
+	if refusal == nil && f.opts.MaxModelLen > own.context {
+		refusal = problem.New(problem.BadValue, "max_model_len", f.opts.MaxModelLen, "longer than the %d tokens of the draft model", own.context).
+			WithHint("--context-length %d, or SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1", own.context).By(name)
+	}
+	return own, refusal
+}
+
 // blockDraft prices a draft with rows of its own (draft_kv_budget.py).
 func (f *flags) blockDraft(d *draft) *problem.Error {
-	own, refusal := readDraft(f.opts.Draft)
+	own, refusal := f.draft()
 	if refusal != nil {
 		return refusal
 	}
@@ -149,6 +160,7 @@ func readDraft(m *model.Model) (*reading, *problem.Error) {
 			return nil, refusal
 		}
 		r.entry, _ = lookupArch(r.arch)
+		r.context = r.contextLength()
 		r.dtype = r.configDType()
 		r.shape()
 		r.windows()
