@@ -183,7 +183,7 @@ var nomicBERT = family{
 			normBias:     true,
 			norms:        []string{"norm1", "norm2"},
 			intermediate: r.opt("n_inner", 0),
-			rotary:       rotary{length: r.stretched()},
+			rotary:       rotary{length: r.stretched(), served: true},
 		}
 		m := r.decoder(d)
 		m.Outer = append([]Param{

@@ -15,6 +15,7 @@ type Rope struct {
 	Theta     float64    // rope_theta
 	Dim       int        // elements of a head that turn
 	Length    int        // positions: max_position_embeddings
+	Served    bool       // the table has rows for the length that is served instead
 	Trained   int        // original_max_position_embeddings, where the type stretches it
 	Factor    float64    // by how much the type stretches; 1 where it does not
 	Sections  bool       // parts of a head turn by parts of a position (mrope_section), side by side
@@ -28,6 +29,7 @@ type rotary struct {
 	only   string // the one layer type whose layers do; "" for all
 	dim    int    // elements of a head that turn; 0: the head dim times partial_rotary_factor
 	length int    // positions; 0: max_position_embeddings
+	served bool   // positions are those of the length that is served
 	dtype  dtype.Type
 	widths map[string]int // head dim by layer type, where it is not the decoder's
 }
@@ -67,7 +69,7 @@ func (r *reader) ropes(at rotary, width int) []Rope {
 // rope reads one set of rotary parameters.
 func (r *reader) rope(params *checkpoint.Object, at rotary, width int) Rope {
 	theta, _ := params.Get("rope_theta")
-	out := Rope{Type: textOf(params, "rope_type"), Dim: at.dim, Length: at.length, Factor: 1, DType: at.dtype}
+	out := Rope{Type: textOf(params, "rope_type"), Dim: at.dim, Length: at.length, Served: at.served, Factor: 1, DType: at.dtype}
 	out.Theta, _ = theta.Float()
 	if out.Type == "" {
 		out.Type = "default"

@@ -119,6 +119,9 @@ func (b *Build) table(rope model.Rope) int64 {
 	if rope.DType != 0 {
 		size = rope.DType.Bytes()
 	}
+	if rope.Served && b.Length > 0 {
+		rope.Length, rope.Type = b.Length, "default"
+	}
 	return positions(rope) * int64((rope.Dim+1)/2*2) * size
 }
 

@@ -16,7 +16,7 @@ const flashInferMoE = 128
 // does not divide stops the engine while it builds the model.
 func (p *plan) weigh() *problem.Error {
 	s := &p.setup
-	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, ByPlan: s.v.transformers, NoHead: s.v.embeds}
+	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, Length: int(s.maxLen), ByPlan: s.v.transformers, NoHead: s.v.embeds}
 	if s.gpu.major == 10 {
 		b.AllExpertScales = true // FlashInfer's kernels (fused_moe/oracle/nvfp4.py)
 		if s.v.tensorRTRoutes() {

@@ -324,11 +324,15 @@ func (m mutation) sizes(o map[string]any) {
 		if _, list := o[k].([]any); list {
 			continue
 		}
-		if n, whole := integer(o, k); whole && n == 0 && strings.HasPrefix(k, "qk_") { // not a latent model
+		n, whole := integer(o, k)
+		if whole && n == 0 && strings.HasPrefix(k, "qk_") { // not a latent model
 			continue
 		}
 		if k == "num_kv_shared_layers" || k == "head_dim" || m.random.one(2) {
 			o[k] = pick(m.random, values...)
+			if strings.Contains(k, "experts") && n > 0 && o[k] == 0 { // it has no other MLP
+				o[k] = n
+			}
 		}
 	}
 }
