@@ -11,11 +11,11 @@ import (
 	"headcount/paged"
 )
 
-// The four variants, as one rank of 8 has them: a pool, a sequence of 1,024 tokens, and one
+// The four variants, as one rank of 8 has them: a pool, a sequence of 256 tokens, and one
 // decode step over it. MHA, GQA and MQA are one path with another integer; for MLA keys are
 // the latent and queries are absorbed.
 func Example() {
-	const tokens, tp = 1024, 8
+	const tokens, tp = 256, 8
 	for _, whole := range []attn.Geometry{
 		{QueryHeads: 64, KVHeads: 64, KeyDim: 128, ValueDim: 128},
 		{QueryHeads: 64, KVHeads: 8, KeyDim: 128, ValueDim: 128},
@@ -57,15 +57,15 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%-6s %6d bytes read by a step, %d × %4d predicted\n", whole.Variant(), attention.BytesRead(), tokens, predicted)
+		fmt.Printf("%-6s %7d bytes read by a step, %d × %4d predicted\n", whole.Variant(), attention.BytesRead(), tokens, predicted)
 		attention.Close()
 		pool.Close()
 	}
 	// Output:
-	// MHA    4194304 bytes read by a step, 1024 × 4096 predicted
-	// GQA-8  524288 bytes read by a step, 1024 ×  512 predicted
-	// MQA    524288 bytes read by a step, 1024 ×  512 predicted
-	// MLA    1179648 bytes read by a step, 1024 × 1152 predicted
+	// MHA    1048576 bytes read by a step, 256 × 4096 predicted
+	// GQA-8   131072 bytes read by a step, 256 ×  512 predicted
+	// MQA     131072 bytes read by a step, 256 ×  512 predicted
+	// MLA     294912 bytes read by a step, 256 × 1152 predicted
 }
 
 // Two requests share the full blocks of an equal beginning; a fork shares all, until one of

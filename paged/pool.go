@@ -2,6 +2,7 @@ package paged
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -55,7 +56,7 @@ func newPool(layers []Layout, blocks int, shard Shard) (*Pool, error) {
 	if err != nil {
 		return nil, problem.New(problem.DoesNotFit, "blocks", blocks, "no memory for a pool of %s: %v", units.Bytes(total), err)
 	}
-	p := &Pool{layers: layers, shard: shard, span: layers[0].BlockSize * max(shard.Ranks, 1), region: mem, ledger: newLedger(blocks)}
+	p := &Pool{layers: slices.Clone(layers), shard: shard, span: layers[0].BlockSize * max(shard.Ranks, 1), region: mem, ledger: newLedger(blocks)}
 	at := 0
 	for _, l := range layers {
 		size := l.BlockBytes()
@@ -113,7 +114,7 @@ func (p *Pool) Close() error {
 }
 
 // Layers returns how one block of each layer is laid out.
-func (p *Pool) Layers() []Layout { return p.layers }
+func (p *Pool) Layers() []Layout { return slices.Clone(p.layers) }
 
 // BlockSize returns the tokens of a block.
 func (p *Pool) BlockSize() int { return p.layers[0].BlockSize }
