@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"headcount/checkpoint"
+	"headcount/internal/dummy"
 	"headcount/model"
 )
 
@@ -215,10 +216,10 @@ func (f form) alike(name string, shape []int64, x []float32) {
 	}
 }
 
-func (f form) make(dtype string, seed uint64, alike bool) made {
-	m := made{config: f.config, dtype: dtype, prefix: f.prefix, shards: 2, seed: seed, norms: f.rank2}
+func (f form) make(dtype string, seed uint64, alike bool) dummy.Checkpoint {
+	m := dummy.Checkpoint{Config: f.config, DType: dtype, Prefix: f.prefix, Shards: 2, Seed: seed, ByHeads: f.rank2}
 	if alike {
-		m.fill = f.alike
+		m.Fill = f.alike
 	}
 	return m
 }
@@ -255,7 +256,7 @@ func TestEqualHeadsKeepTheOutput(t *testing.T) {
 		for _, dtype := range []string{"F32", "BF16", "F16"} {
 			for _, method := range Methods {
 				t.Run(fmt.Sprintf("%s/%s/%s", f.name, dtype, method), func(t *testing.T) {
-					in := f.make(dtype, 3, true).folder(t)
+					in := folder(t, f.make(dtype, 3, true))
 					_, out := converted(t, in, Options{KVHeads: f.n, Method: method})
 					for layer := range 2 {
 						want := f.reference(load(t, in), layer, f.kv, f.order).run(x)
@@ -287,7 +288,7 @@ func compareOutputs(t *testing.T, got, want [][]float64, share float64) {
 func TestMeanOfHeads(t *testing.T) {
 	for _, f := range forms() {
 		t.Run(f.name, func(t *testing.T) {
-			in := f.make("F32", 5, false).folder(t)
+			in := folder(t, f.make("F32", 5, false))
 			_, out := converted(t, in, Options{KVHeads: f.n})
 			for layer := range 2 {
 				old := f.reference(load(t, in), layer, f.kv, f.order)
@@ -338,7 +339,7 @@ func sameMean(t *testing.T, what string, got [][]float64, heads [][][]float64) {
 // The config names the heads in the field of its class, and nothing else of it changes.
 func TestConfig(t *testing.T) {
 	for _, f := range forms() {
-		c, out := converted(t, f.make("BF16", 1, false).folder(t), Options{KVHeads: f.n})
+		c, out := converted(t, folder(t, f.make("BF16", 1, false)), Options{KVHeads: f.n})
 		got, err := fs.ReadFile(out, "config.json")
 		if err != nil || string(got) != f.want {
 			t.Errorf("%s: %v\n got %s\nwant %s", f.name, err, got, f.want)
@@ -352,7 +353,7 @@ func TestConfig(t *testing.T) {
 // As many heads as there are is a copy, byte for byte.
 func TestSameNumberIsACopy(t *testing.T) {
 	for _, f := range forms() {
-		in := f.make("BF16", 2, false).folder(t)
+		in := folder(t, f.make("BF16", 2, false))
 		for _, method := range Methods {
 			c, out := converted(t, in, Options{KVHeads: f.kv, Method: method})
 			if len(c.Changes) != 0 || c.Saved != 0 {
@@ -372,7 +373,7 @@ func TestPoolingTwice(t *testing.T) {
 	steps := map[string]float64{"F32": 0x1p-23, "BF16": 0x1p-8, "F16": 0x1p-11} // half a step, of the format, relative
 	for dtype, step := range steps {
 		f := forms()[0]
-		in := f.make(dtype, 9, false).folder(t)
+		in := folder(t, f.make(dtype, 9, false))
 		_, half := converted(t, in, Options{KVHeads: 4})
 		_, twice := converted(t, half, Options{KVHeads: 2})
 		_, once := converted(t, in, Options{KVHeads: 2})
@@ -396,7 +397,7 @@ func TestPoolingTwice(t *testing.T) {
 // What has no KV head in it is the same, by its hash: tensors, metadata and other files.
 func TestRestIsUnchanged(t *testing.T) {
 	for _, f := range forms() {
-		in := f.make("F16", 4, false).folder(t)
+		in := folder(t, f.make("F16", 4, false))
 		c, out := converted(t, in, Options{KVHeads: f.n})
 		before, after := load(t, in), load(t, out)
 		if len(before) != len(after) {
@@ -439,7 +440,7 @@ func sum(tensors map[string]tensor) (bytes int64) {
 
 // First takes the first head's bytes.
 func TestFirst(t *testing.T) {
-	in := forms()[0].make("BF16", 6, false).folder(t)
+	in := folder(t, forms()[0].make("BF16", 6, false))
 	_, out := converted(t, in, Options{KVHeads: 2, Method: First})
 	old, now := load(t, in)["model.layers.1.self_attn.k_proj.weight"], load(t, out)["model.layers.1.self_attn.k_proj.weight"]
 	head := len(old.raw) / 8
@@ -452,7 +453,7 @@ func TestFirst(t *testing.T) {
 // outputs thrice, so that its part in the mean is 6 of 7.
 func TestWeighted(t *testing.T) {
 	m := forms()[0].make("F32", 6, false)
-	m.fill = func(name string, shape []int64, x []float32) {
+	m.Fill = func(name string, shape []int64, x []float32) {
 		row := int(shape[len(shape)-1])
 		for i := range x {
 			switch {
@@ -471,7 +472,7 @@ func TestWeighted(t *testing.T) {
 			}
 		}
 	}
-	_, out := converted(t, m.folder(t), Options{KVHeads: 4, Method: Weighted})
+	_, out := converted(t, folder(t, m), Options{KVHeads: 4, Method: Weighted})
 	tensors := load(t, out)
 	for name, want := range map[string]float64{"k_proj": 6. / 7 * 7, "v_proj": 1./7*1 + 6./7*2} {
 		for _, got := range tensors["model.layers.0.self_attn."+name+".weight"].x {
@@ -480,8 +481,8 @@ func TestWeighted(t *testing.T) {
 			}
 		}
 	}
-	m.fill = func(_ string, _ []int64, x []float32) { clear(x) } // nothing to weigh by: heads count alike
-	if _, out := converted(t, m.folder(t), Options{KVHeads: 4, Method: Weighted}); load(t, out)["model.layers.0.self_attn.k_proj.weight"].x[0] != 0 {
+	m.Fill = func(_ string, _ []int64, x []float32) { clear(x) } // nothing to weigh by: heads count alike
+	if _, out := converted(t, folder(t, m), Options{KVHeads: 4, Method: Weighted}); load(t, out)["model.layers.0.self_attn.k_proj.weight"].x[0] != 0 {
 		t.Error("zeros do not stay zeros")
 	}
 }
@@ -490,7 +491,7 @@ func TestWeighted(t *testing.T) {
 func TestDraft(t *testing.T) {
 	config := `{"architectures": ["Glm4ForCausalLM"], "model_type": "glm4", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 8, "head_dim": 8,
 		"vocab_size": 64, "intermediate_size": 96, "num_key_value_heads": 8, "num_nextn_predict_layers": 1}`
-	m := made{config: config, dtype: "BF16"}
+	m := dummy.Checkpoint{Config: config, DType: "BF16"}
 	src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(config)})
 	if err != nil {
 		t.Fatal(err)
@@ -512,7 +513,7 @@ func TestDraft(t *testing.T) {
 			tensors = append(tensors, checkpoint.Tensor{Name: fmt.Sprintf("model.layers.%d.%s", i, p.Name), DType: "BF16", Shape: shape})
 		}
 	}
-	_, out := converted(t, m.write(tensors), Options{KVHeads: 2})
+	_, out := converted(t, m.With(tensors), Options{KVHeads: 2})
 	for layer := range 2 {
 		name := fmt.Sprintf("model.layers.%d.self_attn.k_proj.weight", layer)
 		if got := load(t, out)[name].Shape; got[0] != 2*headDim {
@@ -530,8 +531,8 @@ func TestTower(t *testing.T) {
 		}
 	}
 	m := llava.make("BF16", 1, false)
-	folder := m.folder(t)
-	tower := m.write([]checkpoint.Tensor{
+	folder := folder(t, m)
+	tower := m.With([]checkpoint.Tensor{
 		{Name: "vision_tower.encoder.layers.0.self_attn.k_proj.weight", DType: "BF16", Shape: []int64{32, 32}},
 		{Name: "vision_tower.encoder.layers.1.self_attn.k_proj.weight", DType: "BF16", Shape: []int64{32, 32}},
 	})
@@ -562,8 +563,8 @@ func TestSimilarities(t *testing.T) {
 		}, func(s Similarity) bool { return math.Abs(s.Keys+1) < 1e-6 }},
 	} {
 		m := f.make("F32", 8, false)
-		m.fill = tt.fill
-		c, err := New(m.folder(t), "IN", Options{KVHeads: 4})
+		m.Fill = tt.fill
+		c, err := New(folder(t, m), "IN", Options{KVHeads: 4})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"testing/fstest"
 
 	"headcount/checkpoint"
+	"headcount/internal/dummy"
 	"headcount/problem"
 )
 
@@ -55,15 +56,15 @@ func retouched(name string, change func(*checkpoint.Tensor) bool) func(fstest.Ma
 func TestRefusals(t *testing.T) {
 	const kProj = "model.layers.1.self_attn.k_proj.weight"
 	llama := forms()[0].make("BF16", 1, false)
-	in := llama.folder(t)
+	in := folder(t, llama)
 	config := func(text string) func(fstest.MapFS) {
 		return func(f fstest.MapFS) { f["config.json"] = &fstest.MapFile{Data: []byte(text)} }
 	}
 	replaced := func(old, new string) func(fstest.MapFS) {
-		if !strings.Contains(llama.config, old) {
+		if !strings.Contains(llama.Config, old) {
 			t.Fatal(old)
 		}
-		return config(strings.Replace(llama.config, old, new, 1))
+		return config(strings.Replace(llama.Config, old, new, 1))
 	}
 	shape := func(s ...int64) func(*checkpoint.Tensor) bool {
 		return func(t *checkpoint.Tensor) bool {
@@ -155,7 +156,7 @@ func TestRefusals(t *testing.T) {
 // Weights in another format would be of the old heads: they are left out, as are hidden
 // folders, and said to be.
 func TestLeftOut(t *testing.T) {
-	in := edited(forms()[0].make("BF16", 1, false).folder(t), func(f fstest.MapFS) {
+	in := edited(folder(t, forms()[0].make("BF16", 1, false)), func(f fstest.MapFS) {
 		for _, name := range []string{"pytorch_model.bin", "consolidated.safetensors", "original/consolidated.00.pth", ".git/HEAD", ".gitattributes", "onnx/model.onnx"} {
 			f[name] = &fstest.MapFile{Data: []byte("x")}
 		}
@@ -176,7 +177,7 @@ func TestLeftOut(t *testing.T) {
 
 // params.json beside config.json says the same.
 func TestParamsBeside(t *testing.T) {
-	in := edited(forms()[0].make("BF16", 1, false).folder(t), func(f fstest.MapFS) {
+	in := edited(folder(t, forms()[0].make("BF16", 1, false)), func(f fstest.MapFS) {
 		f["params.json"] = &fstest.MapFile{Data: []byte(`{"dim": 64, "n_kv_heads": 8, "n_layers": 2}`)}
 	})
 	_, out := converted(t, in, Options{KVHeads: 2})
@@ -203,7 +204,7 @@ func only(t *testing.T, dir string, want ...string) {
 
 // What exists is not touched, be it a file, a folder or a link to nowhere.
 func TestRefusesToOverwrite(t *testing.T) {
-	c, err := New(forms()[0].make("BF16", 1, false).folder(t), "IN", Options{KVHeads: 2})
+	c, err := New(folder(t, forms()[0].make("BF16", 1, false)), "IN", Options{KVHeads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +251,7 @@ func (f lateFile) Close() error {
 
 // A disk that is full at any byte is one clean error, and leaves nothing behind.
 func TestFullDisk(t *testing.T) {
-	in := forms()[0].make("BF16", 1, false).folder(t)
+	in := folder(t, forms()[0].make("BF16", 1, false))
 	plan, err := New(in, "IN", Options{KVHeads: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +288,7 @@ func TestFullDisk(t *testing.T) {
 
 // A context that ends stops the work, and nothing is left.
 func TestCancelled(t *testing.T) {
-	c, err := New(forms()[0].make("BF16", 1, false).folder(t), "IN", Options{KVHeads: 2})
+	c, err := New(folder(t, forms()[0].make("BF16", 1, false)), "IN", Options{KVHeads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +311,7 @@ const killedIn = "HEADCOUNT_TEST_KILLED_IN"
 // A process that is killed half-way, which no handler of its own can see, leaves no OUT,
 // and what it leaves says by its name what it is. The next run succeeds.
 func TestKilled(t *testing.T) {
-	in := forms()[0].make("BF16", 1, false).folder(t)
+	in := folder(t, forms()[0].make("BF16", 1, false))
 	if dir := os.Getenv(killedIn); dir != "" {
 		c, err := New(in, "IN", Options{KVHeads: 2})
 		if err != nil {
@@ -354,7 +355,7 @@ func TestKilled(t *testing.T) {
 func TestSourceShrinks(t *testing.T) {
 	dir := t.TempDir()
 	in := filepath.Join(dir, "IN")
-	if err := os.CopyFS(in, forms()[0].make("BF16", 1, false).folder(t)); err != nil {
+	if err := os.CopyFS(in, folder(t, forms()[0].make("BF16", 1, false))); err != nil {
 		t.Fatal(err)
 	}
 	c, err := New(os.DirFS(in), "IN", Options{KVHeads: 2})
@@ -374,14 +375,14 @@ func TestSourceShrinks(t *testing.T) {
 func TestNotFinite(t *testing.T) {
 	m := forms()[0].make("F32", 1, false)
 	for _, value := range []float32{float32(inf), -float32(inf), float32(inf - inf), 3e38} {
-		m.fill = func(name string, _ []int64, x []float32) {
+		m.Fill = func(name string, _ []int64, x []float32) {
 			if strings.Contains(name, "k_proj") {
 				for i := range x {
 					x[i] = value
 				}
 			}
 		}
-		c, err := New(m.folder(t), "IN", Options{KVHeads: 1})
+		c, err := New(folder(t, m), "IN", Options{KVHeads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -402,7 +403,7 @@ func TestMemory(t *testing.T) {
 	var used [2]uint64
 	for i, hidden := range []int{256, 1024} {
 		in := filepath.Join(t.TempDir(), "IN")
-		if err := os.CopyFS(in, made{config: fmt.Sprintf(sizes, hidden), dtype: "BF16", shards: 2}.folder(t)); err != nil {
+		if err := os.CopyFS(in, folder(t, dummy.Checkpoint{Config: fmt.Sprintf(sizes, hidden), DType: "BF16", Shards: 2})); err != nil {
 			t.Fatal(err)
 		}
 		c, err := New(os.DirFS(in), "IN", Options{KVHeads: 2, Method: Weighted})

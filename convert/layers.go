@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"headcount/checkpoint"
+	"headcount/dtype"
 	"headcount/model"
 	"headcount/problem"
 )
@@ -338,7 +339,7 @@ func (c *Conversion) refuseOthers() error {
 
 // change plans one tensor.
 func (c *Conversion) change(t checkpoint.Tensor, from, to model.Projection) (Change, error) {
-	if formatOf(t.DType) == nil {
+	if formatOf(t.DType) == dtype.Unknown {
 		return Change{}, c.quantised(t.Name, t.DType)
 	}
 	out := Change{Tensor: t, Shape: slices.Clone(t.Shape), width: int64(max(from.Cols, 1))}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"headcount/checkpoint"
+	"headcount/dtype"
 	"headcount/model"
 	"headcount/problem"
 )
@@ -14,12 +15,22 @@ import (
 // chunk is how many elements are pooled at once: a part of a head that stays in a cache.
 const chunk = 1 << 16
 
+// formatOf is the format of safetensors' name, dtype.Unknown for what heads are not pooled in.
+func formatOf(name string) dtype.Type {
+	switch t, _ := dtype.Parse(name); t {
+	case dtype.BFloat16, dtype.Float16, dtype.Float32:
+		return t
+	}
+	return dtype.Unknown
+}
+
 // A reader reads parts of a checkpoint's tensors, and keeps one file open.
 type reader struct {
 	folder fs.FS
 	name   string
 	file   randomFile
 	data   []byte
+	floats []float32
 }
 
 // A randomFile is what files of os.DirFS and most other folders are.
@@ -61,7 +72,7 @@ func (r *reader) elements(t checkpoint.Tensor, begin, n int64) ([]byte, error) {
 	if err := r.open(t.File); err != nil {
 		return nil, err
 	}
-	size := int64(formatOf(t.DType).bytes)
+	size := formatOf(t.DType).Bytes()
 	if int64(cap(r.data)) < n*size {
 		r.data = make([]byte, n*size)
 	}
@@ -72,19 +83,28 @@ func (r *reader) elements(t checkpoint.Tensor, begin, n int64) ([]byte, error) {
 	return data, nil
 }
 
-// floats calls use with n elements of a tensor from begin on, chunk by chunk.
-func (r *reader) floats(t checkpoint.Tensor, begin, n int64, use func(at int64, x []float32)) error {
-	f := formatOf(t.DType)
-	x := make([]float32, min(n, chunk))
+// decoded is elements as float32s, valid until the next call.
+func (r *reader) decoded(t checkpoint.Tensor, begin, n int64) ([]float32, error) {
+	data, err := r.elements(t, begin, n)
+	if err != nil {
+		return nil, err
+	}
+	if int64(cap(r.floats)) < n {
+		r.floats = make([]float32, n)
+	}
+	x := r.floats[:n]
+	formatOf(t.DType).Decode(x, data)
+	return x, nil
+}
+
+// each calls use with n elements of a tensor from begin on, chunk by chunk.
+func (r *reader) each(t checkpoint.Tensor, begin, n int64, use func(at int64, x []float32)) error {
 	for at := int64(0); at < n; at += chunk {
-		part := x[:min(chunk, n-at)]
-		data, err := r.elements(t, begin+at, int64(len(part)))
+		x, err := r.decoded(t, begin+at, min(chunk, n-at))
 		if err != nil {
 			return err
 		}
-		clear(part)
-		f.add(part, data, 1)
-		use(at, part)
+		use(at, x)
 	}
 	return nil
 }
@@ -129,7 +149,7 @@ func (c *Conversion) outputNorms(r *reader, l layer) ([]float64, error) {
 		for _, b := range p.Blocks {
 			if b.Role == model.Values && p.Cols > 0 {
 				n := int64(b.Rows * p.Cols)
-				if err := r.floats(l.tensors[p.Name], row*int64(p.Cols), n, func(_ int64, x []float32) { values[b.Head] += squares(x) }); err != nil {
+				if err := r.each(l.tensors[p.Name], row*int64(p.Cols), n, func(_ int64, x []float32) { values[b.Head] += squares(x) }); err != nil {
 					return nil, err
 				}
 			}
@@ -158,11 +178,11 @@ func (c *Conversion) outputSquares(r *reader, l layer) ([]float64, error) {
 			continue
 		}
 		t, cols := l.tensors[p.Name], int64(p.Cols.Size)
-		if formatOf(t.DType) == nil {
+		if formatOf(t.DType) == dtype.Unknown {
 			return nil, c.quantised(t.Name, t.DType)
 		}
 		perHead := cols / int64(c.OldHeads)
-		err := r.floats(t, 0, elements(t.Shape), func(at int64, x []float32) {
+		err := r.each(t, 0, elements(t.Shape), func(at int64, x []float32) {
 			for len(x) > 0 { // as far as one KV head's columns go
 				column := at % cols
 				n := min(int64(len(x)), perHead-column%perHead)
@@ -177,6 +197,14 @@ func (c *Conversion) outputSquares(r *reader, l layer) ([]float64, error) {
 	return sums, nil
 }
 
+// add is sum += weight · x.
+func add(sum, x []float32, weight float32) {
+	x = x[:len(sum)]
+	for i := range sum {
+		sum[i] += weight * x[i]
+	}
+}
+
 func squares(x []float32) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -189,12 +217,12 @@ func squares(x []float32) float64 {
 func (c *Conversion) pool(r *reader, change *Change, weights [][]float32, write func([]byte) error) error {
 	t := change.Tensor
 	f := formatOf(t.DType)
-	sum, out := make([]float32, chunk), make([]byte, chunk*f.bytes)
+	sum, out := make([]float32, chunk), make([]byte, chunk*f.Bytes())
 	for _, b := range change.blocks {
 		n := b.rows * change.width
 		for at := int64(0); at < n; at += chunk {
 			part := sum[:min(chunk, n-at)]
-			data := out[:len(part)*f.bytes]
+			data := out[:int64(len(part))*f.Bytes()]
 			if len(b.from) == 1 || c.Method == First {
 				taken, err := r.elements(t, b.from[0]*change.width+at, int64(len(part)))
 				if err != nil {
@@ -204,7 +232,7 @@ func (c *Conversion) pool(r *reader, change *Change, weights [][]float32, write 
 			} else if err := mean(r, change, b, at, part, weights[b.head]); err != nil {
 				return err
 			} else {
-				f.put(data, part)
+				f.Encode(data, part)
 			}
 			if err := write(data); err != nil {
 				return err
@@ -217,13 +245,12 @@ func (c *Conversion) pool(r *reader, change *Change, weights [][]float32, write 
 // mean sets sum to a part of a block's weighted mean, from the element at of each head on.
 func mean(r *reader, change *Change, b block, at int64, sum []float32, weights []float32) error {
 	clear(sum)
-	f := formatOf(change.Tensor.DType)
 	for i, from := range b.from {
-		data, err := r.elements(change.Tensor, from*change.width+at, int64(len(sum)))
+		x, err := r.decoded(change.Tensor, from*change.width+at, int64(len(sum)))
 		if err != nil {
 			return err
 		}
-		f.add(sum, data, weights[i])
+		add(sum, x, weights[i])
 	}
 	heads := float32(len(b.from))
 	for i := range sum {

@@ -76,7 +76,7 @@ func cosine(r *reader, change *Change, b block) (float64, error) {
 	lengths := make([]float64, len(b.from))
 	n, total, own := b.rows*change.width, 0.0, 0.0
 	for i, from := range b.from {
-		err := r.floats(change.Tensor, from*change.width, n, func(_ int64, x []float32) { lengths[i] += squares(x) })
+		err := r.each(change.Tensor, from*change.width, n, func(_ int64, x []float32) { lengths[i] += squares(x) })
 		if err != nil {
 			return 0, err
 		}
@@ -84,17 +84,17 @@ func cosine(r *reader, change *Change, b block) (float64, error) {
 			own++
 		}
 	}
-	sum, f := make([]float32, min(n, chunk)), formatOf(change.Tensor.DType)
+	sum := make([]float32, min(n, chunk))
 	for at := int64(0); at < n; at += chunk {
 		part := sum[:min(chunk, n-at)]
 		clear(part)
 		for i, from := range b.from {
-			data, err := r.elements(change.Tensor, from*change.width+at, int64(len(part)))
+			x, err := r.decoded(change.Tensor, from*change.width+at, int64(len(part)))
 			if err != nil {
 				return 0, err
 			}
 			if lengths[i] > 0 {
-				f.add(part, data, float32(1/math.Sqrt(lengths[i])))
+				add(part, x, float32(1/math.Sqrt(lengths[i])))
 			}
 		}
 		total += squares(part)
