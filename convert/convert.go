@@ -69,6 +69,7 @@ type Conversion struct {
 // A Change is one tensor that is pooled.
 type Change struct {
 	Tensor checkpoint.Tensor // as it is
+	Inside string            // its name inside the layer
 	Shape  []int64           // as it will be
 	Bytes  int64             // as it will be
 

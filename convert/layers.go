@@ -342,7 +342,7 @@ func (c *Conversion) change(t checkpoint.Tensor, from, to model.Projection) (Cha
 	if formatOf(t.DType) == dtype.Unknown {
 		return Change{}, c.quantised(t.Name, t.DType)
 	}
-	out := Change{Tensor: t, Shape: slices.Clone(t.Shape), width: int64(max(from.Cols, 1))}
+	out := Change{Tensor: t, Inside: from.Name, Shape: slices.Clone(t.Shape), width: int64(max(from.Cols, 1))}
 	out.Shape[0] = t.Shape[0] / int64(from.Rows) * int64(to.Rows)
 	if len(t.Shape) == 2 && from.Cols == 0 {
 		out.Shape[0] = int64(len(to.Blocks))

@@ -13,7 +13,7 @@ import (
 )
 
 // chunk is how many elements are pooled at once: a part of a head that stays in a cache.
-const chunk = 1 << 16
+const chunk = 1 << 15
 
 // formatOf is the format of safetensors' name, dtype.Unknown for what heads are not pooled in.
 func formatOf(name string) dtype.Type {
@@ -254,7 +254,7 @@ func mean(r *reader, change *Change, b block, at int64, sum []float32, weights [
 	}
 	heads := float32(len(b.from))
 	for i := range sum {
-		if sum[i] /= heads; !(math.Abs(float64(sum[i])) <= math.MaxFloat32) {
+		if sum[i] /= heads; sum[i]-sum[i] != 0 {
 			return problem.New(problem.BadValue, change.Tensor.Name, sum[i], "a mean of heads that is not a finite number").
 				WithHint("the checkpoint has values that are not finite, or too large to add")
 		}

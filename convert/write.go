@@ -79,7 +79,6 @@ type writer struct {
 	progress func(done int64)
 	done     int64
 	reader   *reader
-	counts   map[int][][]float32 // of the layer that is being written
 }
 
 func (w *writer) all() error {
@@ -112,11 +111,13 @@ func (w *writer) one(name string, f output) (err error) {
 }
 
 // shard writes a shard whose tensors change in part; what lies between them is copied in
-// one go.
+// one go, while the next of them is pooled.
 func (w *writer) shard(to io.Writer, f output) error {
 	if err := w.write(to, f.head); err != nil {
 		return err
 	}
+	pooled := w.ahead(w.ctx, f.shard)
+	defer pooled.stop()
 	begin, end := int64(0), int64(0) // of tensors that wait to be copied
 	for _, t := range f.shard.Tensors {
 		change := w.byTensor[t.Name]
@@ -131,7 +132,7 @@ func (w *writer) shard(to io.Writer, f output) error {
 			return err
 		}
 		begin, end = 0, 0
-		if err := w.tensor(to, change); err != nil {
+		if err := pooled.each(change.Bytes, func(data []byte) error { return w.write(to, data) }); err != nil {
 			return err
 		}
 	}
@@ -183,17 +184,4 @@ func (w *writer) advance(n int64) error {
 		w.progress(w.done)
 	}
 	return w.ctx.Err()
-}
-
-// tensor writes a tensor with its heads pooled. Weights of a layer are read once.
-func (w *writer) tensor(to io.Writer, change *Change) error {
-	counts := w.counts[change.layer]
-	if counts == nil {
-		var err error
-		if counts, err = w.weights(w.reader, w.layers[change.layer]); err != nil {
-			return err
-		}
-		w.counts = map[int][][]float32{change.layer: counts}
-	}
-	return w.pool(w.reader, change, counts, func(data []byte) error { return w.write(to, data) })
 }

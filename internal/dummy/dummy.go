@@ -6,6 +6,7 @@ package dummy
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing/fstest"
 
@@ -123,4 +124,17 @@ func (c Checkpoint) numbers(r *rand.Rand, name string, shape []int64) []byte {
 	out := make([]byte, n*format.Bytes())
 	format.Encode(out, x)
 	return out
+}
+
+// Write makes the checkpoint of the config in a file, in a folder that is not there yet.
+func Write(dir, config, format string, shards int) error {
+	text, err := os.ReadFile(config)
+	if err != nil {
+		return err
+	}
+	folder, err := Checkpoint{Config: string(text), DType: format, Shards: shards}.Folder()
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(dir, folder)
 }
