@@ -1,15 +1,12 @@
 package convert
 
-import (
-	"context"
+import "context"
 
-	"headcount/checkpoint"
-)
+// parts is how many parts of tensors are pooled ahead of what is written, 64 KiB each in 16
+// bits: more than the keys and values of a large layer with 8 KV heads.
+const parts = 512
 
-// parts is how many parts of tensors are pooled ahead of what is written: 8 MiB in float32.
-const parts = 64
-
-// A pooler pools the tensors of a shard in their order, ahead of who writes them.
+// A pooler pools tensors in the order of their files, ahead of who writes them.
 type pooler struct {
 	cancel context.CancelFunc
 	ready  chan part
@@ -22,13 +19,13 @@ type part struct {
 	err  error
 }
 
-// ahead starts pooling the tensors of a shard that change.
-func (c *Conversion) ahead(ctx context.Context, s *checkpoint.Shard) *pooler {
+// ahead starts pooling.
+func (c *Conversion) ahead(ctx context.Context) *pooler {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &pooler{cancel: cancel, ready: make(chan part, parts), free: make(chan []byte, parts)}
 	go func() {
 		defer close(p.ready)
-		if err := c.poolAll(s, func(data []byte) error { return p.send(ctx, part{data: data}) }); err != nil {
+		if err := c.poolAll(func(data []byte) error { return p.send(ctx, part{data: data}) }); err != nil {
 			p.send(ctx, part{err: err})
 		}
 	}()
@@ -80,16 +77,13 @@ func (p *pooler) each(n int64, write func([]byte) error) error {
 	return nil
 }
 
-// poolAll pools the tensors of a shard in their order. Weights of a layer are read once.
-func (c *Conversion) poolAll(s *checkpoint.Shard, write func([]byte) error) error {
+// poolAll pools what changes, file by file as they are written, each in the order of its
+// data. Weights of a layer are read once.
+func (c *Conversion) poolAll(write func([]byte) error) error {
 	r := &reader{folder: c.folder}
 	defer r.Close()
 	layer, counts := -1, [][]float32(nil)
-	for _, t := range s.Tensors {
-		change := c.byTensor[t.Name]
-		if change == nil {
-			continue
-		}
+	for _, change := range c.inOrder() {
 		if change.layer != layer {
 			var err error
 			if counts, err = c.weights(r, c.layers[change.layer]); err != nil {
@@ -102,4 +96,20 @@ func (c *Conversion) poolAll(s *checkpoint.Shard, write func([]byte) error) erro
 		}
 	}
 	return nil
+}
+
+// inOrder are the changes in the order in which they are written.
+func (c *Conversion) inOrder() []*Change {
+	var out []*Change
+	for _, f := range c.files {
+		if f.shard == nil {
+			continue
+		}
+		for _, t := range f.shard.Tensors {
+			if change := c.byTensor[t.Name]; change != nil {
+				out = append(out, change)
+			}
+		}
+	}
+	return out
 }

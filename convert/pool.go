@@ -205,6 +205,16 @@ func add(sum, x []float32, weight float32) {
 	}
 }
 
+// scale is sum = weight · x.
+func scale(sum, x []float32, weight float32) {
+	if weight == 1 {
+		copy(sum, x)
+		return
+	}
+	clear(sum)
+	add(sum, x, weight)
+}
+
 func squares(x []float32) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -243,14 +253,18 @@ func (c *Conversion) pool(r *reader, change *Change, weights [][]float32, write 
 }
 
 // mean sets sum to a part of a block's weighted mean, from the element at of each head on.
+// Equal weights are all 1.
 func mean(r *reader, change *Change, b block, at int64, sum []float32, weights []float32) error {
-	clear(sum)
 	for i, from := range b.from {
 		x, err := r.decoded(change.Tensor, from*change.width+at, int64(len(sum)))
 		if err != nil {
 			return err
 		}
-		add(sum, x, weights[i])
+		if i == 0 {
+			scale(sum, x, weights[i])
+		} else {
+			add(sum, x, weights[i])
+		}
 	}
 	heads := float32(len(b.from))
 	for i := range sum {

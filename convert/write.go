@@ -79,9 +79,12 @@ type writer struct {
 	progress func(done int64)
 	done     int64
 	reader   *reader
+	pooled   *pooler
 }
 
 func (w *writer) all() error {
+	w.pooled = w.ahead(w.ctx)
+	defer w.pooled.stop()
 	for _, f := range w.files {
 		name := filepath.Join(w.dir, filepath.FromSlash(f.name))
 		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
@@ -111,13 +114,11 @@ func (w *writer) one(name string, f output) (err error) {
 }
 
 // shard writes a shard whose tensors change in part; what lies between them is copied in
-// one go, while the next of them is pooled.
+// one go, while those to come are pooled.
 func (w *writer) shard(to io.Writer, f output) error {
 	if err := w.write(to, f.head); err != nil {
 		return err
 	}
-	pooled := w.ahead(w.ctx, f.shard)
-	defer pooled.stop()
 	begin, end := int64(0), int64(0) // of tensors that wait to be copied
 	for _, t := range f.shard.Tensors {
 		change := w.byTensor[t.Name]
@@ -132,7 +133,7 @@ func (w *writer) shard(to io.Writer, f output) error {
 			return err
 		}
 		begin, end = 0, 0
-		if err := pooled.each(change.Bytes, func(data []byte) error { return w.write(to, data) }); err != nil {
+		if err := w.pooled.each(change.Bytes, func(data []byte) error { return w.write(to, data) }); err != nil {
 			return err
 		}
 	}

@@ -129,3 +129,50 @@ func TestConvertRefuses(t *testing.T) {
 		}
 	}
 }
+
+// The fast ways of float16 agree with the general ones: decoding on every code, encoding on
+// every sign, exponent and last kept bit, with what follows below, at and above its half.
+func TestHalf(t *testing.T) {
+	for top := range 1 << 20 {
+		for _, rest := range []uint32{0, 1, 0x7ff, 0x800, 0x801, 0xfff} {
+			x := math.Float32frombits(uint32(top)<<12 | rest)
+			if got, want := toHalf(x), uint16(float16.encode(x)); got != want {
+				t.Fatalf("%x: %#x, want %#x", math.Float32bits(x), got, want)
+			}
+		}
+	}
+	for code := range 1 << 16 {
+		got, want := half(uint16(code)), float16.decode(uint32(code))
+		if got != want && (got == got || want == want) || math.Signbit(float64(got)) != math.Signbit(float64(want)) {
+			t.Fatalf("%#x: %v, want %v", code, got, want)
+		}
+	}
+}
+
+// BenchmarkDecode and BenchmarkEncode are per element of 32 Ki that lie in a cache.
+func BenchmarkDecode(b *testing.B) {
+	for _, f := range floats {
+		b.Run(f.String(), func(b *testing.B) {
+			dst, src := make([]float32, 1<<15), make([]byte, 4<<15)
+			b.SetBytes(int64(len(dst)) * f.Bytes())
+			for b.Loop() {
+				f.Decode(dst, src)
+			}
+		})
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for _, f := range floats {
+		b.Run(f.String(), func(b *testing.B) {
+			dst, src := make([]byte, 4<<15), make([]float32, 1<<15)
+			for i := range src {
+				src[i] = float32(i%1000) / 700
+			}
+			b.SetBytes(int64(len(src)) * f.Bytes())
+			for b.Loop() {
+				f.Encode(dst, src)
+			}
+		})
+	}
+}
