@@ -19,6 +19,7 @@ import (
 	"headcount"
 	"headcount/engine"
 	"headcount/internal/cli"
+	"headcount/internal/dummy"
 	"headcount/internal/shared"
 	"headcount/layout"
 )
@@ -29,6 +30,7 @@ import (
 //	$ headcount …    run in process, also after "$ go run ./cmd/headcount"; may end in
 //	                 "< FILE", "| grep WORD", "| head -N" and "| tail -N"
 //	$ cat FILE       makes the file, for the commands below it
+//	$ go run ./tools/dummy CONFIG FOLDER    makes a checkpoint, for the same
 //	$ echo $?        the status of the last command
 //
 // Other commands are not run, and are those of [notRun]. HEADCOUNT_UPDATE=1 writes what is
@@ -132,12 +134,18 @@ var word = regexp.MustCompile(`'[^']*'|\S+`)
 // run returns what command prints; shown is what the document shows.
 func (s *shell) run(t *testing.T, command, shown string) string {
 	args := word.FindAllString(strings.Replace(command, "go run ./cmd/headcount", "headcount", 1), -1)
-	if len(args) == 0 || slices.ContainsFunc(notRun, func(start string) bool { return strings.HasPrefix(command, start) }) {
+	makes := strings.HasPrefix(command, "go run ./tools/dummy ")
+	if len(args) == 0 || !makes && slices.ContainsFunc(notRun, func(start string) bool { return strings.HasPrefix(command, start) }) {
 		return shown
 	}
 	switch {
 	case args[0] == "cat" && len(args) == 2 && filepath.IsLocal(args[1]):
 		if err := os.WriteFile(args[1], []byte(shown), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return shown
+	case makes && len(args) == 5 && filepath.IsLocal(args[4]):
+		if err := dummy.Write(args[4], args[3], "BF16", 1); err != nil {
 			t.Fatal(err)
 		}
 		return shown

@@ -9,6 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"headcount/internal/cli"
+	"headcount/internal/dummy"
 )
 
 func TestMain(m *testing.M) {
@@ -27,6 +28,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
 		UpdateScripts: os.Getenv("HEADCOUNT_UPDATE") != "",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"dummy": func(ts *testscript.TestScript, _ bool, args []string) { // CONFIG FOLDER: a checkpoint
+				ts.Check(dummy.Write(ts.MkAbs(args[1]), ts.MkAbs(args[0]), "BF16", 1))
+			},
+		},
 		Setup: func(env *testscript.Env) error {
 			// No model from the machine's own hub cache, no colour, no terminal.
 			env.Setenv("HF_HOME", env.WorkDir+"/hf")

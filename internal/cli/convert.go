@@ -180,10 +180,10 @@ func showConversion(out io.Writer, c *convert.Conversion, name string, dryRun bo
 	for _, kind := range kindsOf(c) {
 		fmt.Fprintf(w, "  %d × %s\t%v\t→ %v\n", kind.count, kind.inside, kind.from, kind.to)
 	}
-	for _, edit := range c.Edits {
-		fmt.Fprintf(w, "  config.json %s\t\t→ %s\n", strings.Join(edit.Path, "."), edit.Value.AppendJSON(nil))
-	}
 	w.Flush()
+	for _, edit := range c.Edits {
+		fmt.Fprintf(out, "  config.json: %s → %s\n", strings.Join(edit.Path, "."), edit.Value.AppendJSON(nil))
+	}
 	fmt.Fprintf(out, "  %s copied as they are; %s %swritten, %s of tensors saved\n", units.Plural(len(c.Copied), "file"), units.Bytes(c.Bytes), verb, units.Bytes(c.Saved))
 	if len(c.LeftOut) > 0 {
 		fmt.Fprintf(out, "  left out: %s\n", strings.Join(c.LeftOut, ", "))
