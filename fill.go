@@ -11,9 +11,7 @@ import (
 	"headcount/hw"
 	"headcount/layout"
 	"headcount/model"
-	"headcount/problem"
 	"headcount/roofline"
-	"headcount/vram"
 )
 
 // describe fills what the checkpoint alone says.
@@ -97,53 +95,6 @@ func (r *Report) withoutRules(gpu *hw.Accelerator, name string) {
 		r.Ranks[i].NumBlocks, r.Ranks[i].BytesPerBlock = nil, nil
 	}
 	r.note("not_known", "info", fmt.Sprintf("what %s allocates on %s is not known: its rules here are CUDA's and, for vLLM, the CPU build's; geometry and roofline hold", name, gpu.Name))
-}
-
-// bill is the memory of one device of the layout's busiest stage.
-func bill(engineName string, gpu *hw.Accelerator, m *model.Model, res *engine.Result, req *Request, l layout.Layout) *vram.Memory {
-	load := vram.Load{
-		Fraction: res.Fraction, L2Bytes: gpu.L2Bytes,
-		TP: l.TP, PP: l.PP, Layers: (len(m.Layers) + l.PP - 1) / l.PP,
-		Hidden: m.HiddenSize, Vocab: m.VocabSize, ElemBytes: res.Model.DType.Bytes(),
-		BatchedTokens: int64(res.Resolved.MaxNumBatchedTokens), Sequences: int64(res.Resolved.MaxNumSeqs),
-		ExpertsPerToken: m.ExpertsPerToken, Eager: req.EnforceEager,
-	}
-	load.TotalBytes, _ = gpu.TotalBytes()
-	load.MLPWidth, load.ExpertWidth = m.Widths()
-	for i := range res.Ranks {
-		if w := res.Ranks[i].WeightBytes; w != nil && (load.WeightsBytes == nil || *w > *load.WeightsBytes) {
-			load.WeightsBytes = w
-		}
-	}
-	if engineName == "sglang" {
-		return vram.SGLang(load)
-	}
-	return vram.VLLM(load)
-}
-
-// estimatePool plans once more with the middle of the pool's band.
-func (r *Report) estimatePool(eng engine.Engine, job engine.Job) error {
-	band := r.Memory.KVBytes
-	if band.P50 == 0 {
-		return problem.New(problem.DoesNotFit, "kv_bytes", nil, "nothing is left for the KV cache: weights and reserves exceed the device by %.1f GiB a rank", r.Memory.Shortage()/(1<<30)).
-			WithHint("raise the tensor or pipeline parallel size, or take a larger device").By(eng.Name())
-	}
-	opts := *job.Options
-	opts.KVCacheMemory = band.P50
-	job.Options = &opts
-	res, err := eng.Plan(job)
-	r.Ranks, r.KVCache, r.Log = res.Ranks, res.KVCache, res.Log
-	r.note("pool-estimated", "info", fmt.Sprintf("the pool is an estimate, %.1f GiB a rank within %.1f to %.1f: tokens and log line move with it; --kv-cache-memory fixes it",
-		gib(band.P50), gib(band.P10), gib(band.P90)))
-	return err
-}
-
-// doubtPool warns of a pool that was given and that the device cannot have left.
-func (r *Report) doubtPool() {
-	given, most := r.KVCache.AvailableBytes, r.Memory.KVBytes.P90
-	if given != nil && *given > most {
-		r.note("pool-exceeds-device", "warning", fmt.Sprintf("a pool of %.1f GiB is more than the device has left beside the weights: at most %.1f GiB by our estimate", gib(*given), gib(most)))
-	}
 }
 
 func gib(n int64) float64 { return float64(n) / (1 << 30) }

@@ -103,7 +103,7 @@ func (p *Planner) plan(ctx context.Context, req *Request, r *Report) error {
 	if total, _ := gpu.TotalBytes(); total == 0 {
 		return nil // the CPU build: its pool is given, not what a device has left
 	}
-	r.Memory = bill(eng.Name(), gpu, m, res, req, r.Layout)
+	r.weigh(gpu, m, res, req)
 	switch {
 	case r.Memory.KVBytes == nil:
 		return nil

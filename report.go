@@ -25,7 +25,8 @@ type Report struct {
 	Layout        layout.Layout   `json:"layout"`
 	Ranks         []engine.Rank   `json:"ranks"`
 	KVCache       engine.KVCache  `json:"kv_cache"`
-	Memory        *vram.Memory    `json:"memory"`   // null without an accelerator
+	Memory        *vram.Memory    `json:"memory"` // of the rank that binds; null without an accelerator
+	Stages        []*vram.Memory  `json:"memory_by_stage,omitempty"`
 	Roofline      *Roofline       `json:"roofline"` // null without an accelerator
 	Resolved      engine.Resolved `json:"resolved"`
 	Log           []string        `json:"log"`

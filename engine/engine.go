@@ -47,6 +47,7 @@ type Options struct {
 	GPUMemoryUtilization float64 `json:"gpu_memory_utilization,omitempty" help:"fraction of the device that the engine takes (vLLM)"`
 	MemFractionStatic    float64 `json:"mem_fraction_static,omitempty" help:"fraction of free memory for weights and pool (SGLang)"`
 	KVCacheMemory        int64   `json:"kv_cache_memory_bytes,omitempty" help:"KV cache pool of one rank: 40GiB, 42949672960; nothing about memory is then estimated"`
+	FreeMemory           int64   `json:"free_memory_bytes,omitempty" help:"memory that is free on the device before the engine starts: 70GiB"`
 	NumGPUBlocksOverride int64   `json:"num_gpu_blocks_override,omitempty" help:"blocks of the pool, in place of what fits (vLLM)"`
 	MemoryBeginGiB       float64 `json:"memory_begin_gib,omitempty" help:"free GiB before the weights, as SGLang logs it"`
 	MemoryEndGiB         float64 `json:"memory_end_gib,omitempty" help:"free GiB after the weights, as SGLang logs it"`
@@ -100,8 +101,27 @@ type Result struct {
 	KVCache  KVCache
 	Resolved Resolved
 	Fraction float64 // of the device's memory that the engine takes
+	Startup  Startup
 	Log      []string
 	Notes    []Note
+}
+
+// A Startup is what the memory that an engine takes while it starts depends on, beside the
+// flags and the weights.
+type Startup struct {
+	Spans []layout.Span // layers of each pipeline stage
+
+	Samples  bool // the model generates: logits are sampled
+	Towers   bool // images, audio or video are profiled as well
+	Wrapped  bool // Transformers' modules run inside of the engine's
+	Packed   bool // products' inputs are quantised as well
+	Ragged   bool // experts' rows are gathered beside the shared workspace
+	Compiled bool // the forward pass is compiled
+	Graphs   bool // CUDA graphs are captured
+
+	Item, Pixels int64 // tokens of the largest image, 0: not known; values of it for each token
+	Context      int64 // tokens for which latent attention expands keys and values
+	Grid         int64 // tokens between two exported recurrent states; 0: none exported
 }
 
 // A View is the model as the engine sees it.

@@ -28,7 +28,7 @@ var dbrx = family{
 		}
 		r.from("kv_heads", "attn_config.kv_n_heads")
 		r.from("experts", "ffn_config.moe_num_experts")
-		return r.decoder(decoder{
+		m := r.decoder(decoder{
 			gated:      true,
 			heads:      h,
 			experts:    e,
@@ -36,6 +36,10 @@ var dbrx = family{
 			everyStage: true,
 			names:      dbrxNames,
 		})
+		if m != nil {
+			m.ExpertsPerToken = r.within("ffn_config", "moe_top_k", 1)
+		}
+		return m
 	},
 }
 

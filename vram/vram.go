@@ -1,7 +1,9 @@
 // Package vram is what a serving engine leaves of one device's memory for the KV cache.
-// Terms with a closed form are given by it; those that no config determines are bands
-// taken from public start-up logs. The result is always an interval.
+// Terms with a closed form are given by it; those that no config determines are
+// distributions over public start-up logs. The result is always an interval.
 package vram
+
+import "math"
 
 // A Band is an estimate in bytes: the tenth, fiftieth and ninetieth percentile.
 type Band struct {
@@ -19,157 +21,7 @@ const most = 1 << 60
 func size(x float64) int64 { return int64(min(max(x, 0), most)) }
 
 // exact is a band of no width.
-func exact(n int64) Band { return Band{n, n, n} }
-
-// gib is a band given in GiB.
-func gib(p10, p50, p90 float64) Band {
-	const g = 1 << 30
-	return Band{int64(p10 * g), int64(p50 * g), int64(p90 * g)}
-}
-
-// A Term is one use of the memory of one device.
-type Term struct {
-	Name string `json:"name"`
-	Band
-	Source string `json:"source"` // how it is known
-}
-
-// A Memory is one device's bill, in bytes. KVBytes is null when the weights are not known.
-type Memory struct {
-	TotalBytes   int64   `json:"total_bytes"` // as the runtime reports it
-	Fraction     float64 `json:"fraction"`    // of it that the engine takes
-	WeightsBytes *int64  `json:"weights_bytes"`
-	Terms        []Term  `json:"terms"`
-	KVBytes      *Band   `json:"kv_bytes"`
-
-	short float64 // see Shortage
-}
-
-// Shortage is by how many bytes weights and terms exceed what the engine takes, by the
-// middle of the bands; 0 where a pool is left or the weights are not known.
-func (m *Memory) Shortage() float64 { return m.short }
-
-// A Load is what one rank runs, as far as memory depends on it.
-type Load struct {
-	TotalBytes   int64   // of the device, as the runtime reports it
-	Fraction     float64 // the engine's
-	WeightsBytes *int64  // parameters and buffers of the rank; nil: not known
-	L2Bytes      int64   // of the device
-
-	TP, PP          int
-	Layers          int // of the stage
-	Hidden, Vocab   int
-	MLPWidth        int // dense MLP, whole model; 0: none
-	ExpertWidth     int // one routed expert, whole model; 0: none
-	ExpertsPerToken int
-	ElemBytes       int64 // of the model's dtype
-	BatchedTokens   int64 // max_num_batched_tokens
-	Sequences       int64 // max_num_seqs
-	Eager           bool
-}
-
-// VLLM is vLLM 0.33's bill: requested = fraction × total, less the weights, what stays
-// allocated, the peak of the profiling pass and the graphs (vllm/v1/worker/gpu_worker.py
-// determine_available_memory). Sampler and forward peaks are closed forms that match
-// public logs within 0.01 GiB; growth of the process and graphs are bands.
-func VLLM(l Load) *Memory {
-	terms := []Term{
-		{"activation", exact(max(l.sampler(), l.forward())), "larger of sampler pass, r·V·(e + 12) + (T + r)·h·e, and forward pass, T·e·(3·I/t + 3·h) + L2"},
-		{"runner_tensors", exact(l.runner()), "R·V·4 + 2·R·⌈V/32⌉·4 + R·16384 and input buffers"},
-		{"cuda_growth", growth(l.TP), "modules, cuBLAS and NCCL: band over public start-up logs of H100 and H200"},
-		{"cuda_graphs", graphs(l.Layers, l.Eager), "trial capture: band over public start-up logs"},
-	}
-	if w := l.expertWorkspace(); w > 0 {
-		terms = append(terms, Term{"moe_workspace", exact(w), "T·k·e·(max(2·Im/t, h) + max(Im/t, h))"})
-	}
-	requested := int64(float64(l.TotalBytes)*l.Fraction) + 1
-	return l.bill(requested, terms)
-}
-
-// SGLang is SGLang's bill: free memory after the weights, less what the fraction leaves
-// (sglang/srt/mem_cache/kv_cache_configurator.py _profile_available_bytes). Activations and
-// graphs live in what the fraction leaves.
-func SGLang(l Load) *Memory {
-	context := gib(0.45, 0.55, 0.75)
-	if l.TP*l.PP > 1 {
-		context = gib(0.55, 1.2, 2.3)
-	}
-	begin := max(l.TotalBytes-context.P50, 0)
-	terms := []Term{
-		{"context", context, "process and communicators before the weights: band over public start-up logs"},
-		{"loading", gib(0.02, 0.1, 0.4), "left by loading beyond the weights: band over public start-up logs"},
-		{"reserved", exact(int64(float64(begin) * (1 - l.Fraction))), "free memory before the weights × (1 − mem_fraction_static): activations and graphs"},
-	}
-	return l.bill(l.TotalBytes, terms)
-}
-
-// bill takes the terms from what is there. The pool's low end pays every term's high end.
-func (l Load) bill(have int64, terms []Term) *Memory {
-	m := &Memory{TotalBytes: l.TotalBytes, Fraction: l.Fraction, WeightsBytes: l.WeightsBytes, Terms: terms}
-	if l.WeightsBytes == nil {
-		return m
-	}
-	low := float64(have) - float64(*l.WeightsBytes)
-	middle, high := low, low
-	for _, t := range terms {
-		low -= float64(t.P90)
-		middle -= float64(t.P50)
-		high -= float64(t.P10)
-	}
-	m.KVBytes, m.short = &Band{size(low), size(middle), size(high)}, max(-middle, 0)
-	return m
-}
-
-// rows is how many sequences the sampler pass runs.
-func (l Load) rows() int64 { return min(l.Sequences, l.BatchedTokens) }
-
-func (l Load) sampler() int64 {
-	r, h, e := float64(l.rows()), float64(l.Hidden), float64(l.ElemBytes)
-	return size(r*float64(l.Vocab)*(e+12) + (float64(l.BatchedTokens)+r)*h*e)
-}
-
-func (l Load) forward() int64 {
-	h, mlp := float64(l.Hidden), float64(3*int64(l.MLPWidth)/int64(l.TP))
-	tokens := float64(l.BatchedTokens) * float64(l.ElemBytes)
-	if l.Eager {
-		return size(tokens * (mlp + 4*h))
-	}
-	return size(tokens*(mlp+3*h) + float64(l.L2Bytes))
-}
-
-func (l Load) runner() int64 {
-	r, v, tokens := float64(l.Sequences), float64(l.Vocab), float64(l.BatchedTokens)
-	n := r*v*4 + 2*r*float64((l.Vocab+31)/32)*4 + r*16384 + 13*tokens + 1638*r
-	if l.PP > 1 {
-		n += 2 * tokens * float64(l.Hidden) * float64(l.ElemBytes)
-	}
-	return size(n)
-}
-
-func (l Load) expertWorkspace() int64 {
-	if l.ExpertWidth == 0 {
-		return 0
-	}
-	h, width := float64(l.Hidden), float64(l.ExpertWidth/l.TP)
-	return size(float64(l.BatchedTokens) * float64(l.ExpertsPerToken) * float64(l.ElemBytes) * (max(2*width, h) + max(width, h)))
-}
-
-// growth is what the process grows by outside of torch while profiling.
-func growth(tp int) Band {
-	if tp > 1 {
-		return gib(1.1, 2.1, 2.3)
-	}
-	return gib(0.13, 0.25, 0.46)
-}
-
-// graphs is the estimate that the engine subtracts for captured graphs.
-func graphs(layers int, eager bool) Band {
-	if eager {
-		return Band{}
-	}
-	low := 0.3 + 0.004*float64(layers)
-	return gib(low, max(0.84, low), max(1.9, low))
-}
+func exact(x float64) Band { n := size(x); return Band{n, n, n} }
 
 // PerCent is half the width of a band in per cent of its middle.
 func (b Band) PerCent() float64 {
@@ -177,4 +29,157 @@ func (b Band) PerCent() float64 {
 		return 0
 	}
 	return 50 * float64(b.P90-b.P10) / float64(b.P50)
+}
+
+// Scaled is the band of what is proportional to b, its middle being n.
+func (b Band) Scaled(n float64) (p10, p50, p90 float64) {
+	if b.P50 <= 0 {
+		return 0, n, n
+	}
+	return n * float64(b.P10) / float64(b.P50), n, n * float64(b.P90) / float64(b.P50)
+}
+
+// A Basis says how a term is known.
+type Basis string
+
+const (
+	Exact     Basis = "exact"     // the engine computes it from the config and the flags, as here
+	Modelled  Basis = "modelled"  // a closed form that the engine's own pass, or its logs, agree with
+	Empirical Basis = "empirical" // a distribution over public start-up logs
+)
+
+// A Term is one use of the memory of one device.
+type Term struct {
+	Name string `json:"name"`
+	Band
+	Basis  Basis  `json:"basis"`
+	Source string `json:"source"` // the formula, or what the distribution is over
+}
+
+// A Peak is one step of the profiling pass that could decide the activation term: the
+// widest of them does.
+type Peak struct {
+	Name  string `json:"name"` // sampler, forward
+	At    string `json:"at,omitempty"`
+	Bytes int64  `json:"bytes"`
+}
+
+// A Memory is one device's bill, in bytes. KVBytes is null when the weights are not known.
+type Memory struct {
+	Stage        int     `json:"stage"`       // the pipeline stage whose ranks these are
+	TotalBytes   int64   `json:"total_bytes"` // as the runtime reports it
+	FreeBytes    int64   `json:"free_bytes,omitempty"`
+	Fraction     float64 `json:"fraction"`      // of it that the engine takes
+	TakenBytes   int64   `json:"taken_bytes"`   // what that is
+	WeightsBytes *int64  `json:"weights_bytes"` // parameters and buffers
+	Terms        []Term  `json:"terms"`
+	Peaks        []Peak  `json:"peaks"`
+	KVBytes      *Band   `json:"kv_bytes"`
+
+	middle float64 // see Left
+}
+
+// Left is what is left for the cache by the middle of the bands, bytes, negative where the
+// terms exceed what the engine takes; 0 where the weights are not known.
+func (m *Memory) Left() float64 { return m.middle }
+
+// Shortage is by how many bytes weights and terms exceed what the engine takes, by the
+// middle of the bands; 0 where a pool is left or the weights are not known.
+func (m *Memory) Shortage() float64 { return max(-m.middle, 0) }
+
+// Term is the term of a name, nil for none.
+func (m *Memory) Term(name string) *Term {
+	for i := range m.Terms {
+		if m.Terms[i].Name == name {
+			return &m.Terms[i]
+		}
+	}
+	return nil
+}
+
+// settle takes the terms from what the engine takes. Terms err independently, so their half
+// widths add as squares do.
+func (m *Memory) settle() {
+	if m.WeightsBytes == nil {
+		return
+	}
+	m.middle = float64(m.TakenBytes) - float64(*m.WeightsBytes)
+	var low, high float64
+	for i := range m.Terms {
+		t := &m.Terms[i]
+		m.middle -= float64(t.P50)
+		down, up := float64(t.P90-t.P50), float64(t.P50-t.P10)
+		low, high = low+down*down, high+up*up
+	}
+	m.KVBytes = &Band{size(m.middle - math.Sqrt(low)), size(m.middle), size(m.middle + math.Sqrt(high))}
+}
+
+// A Load is what one rank runs, as far as memory depends on it.
+type Load struct {
+	Version Version // of the engine
+	Device  Device
+
+	Stage        int
+	Fraction     float64 // the engine's
+	FreeBytes    int64   // free on the device before the engine starts; 0: all
+	WeightsBytes *int64  // parameters and buffers of the rank; nil: not known
+
+	TP, PP        int
+	Layers        int // of the stage
+	Hidden, Vocab int
+	ElemBytes     int64 // of the model's dtype
+	BatchedTokens int64 // max_num_batched_tokens
+	Sequences     int64 // max_num_seqs
+
+	Forward   int64  // widest point of an eager forward pass, bytes
+	ForwardAt string // where that is
+	Workspace int64  // shared by all layers and kept, bytes
+	Experts   bool   // the model routes tokens to experts
+	States    bool   // some layers keep a state
+
+	Samples  bool  // the rank samples: it is the last stage of a model that generates
+	Towers   bool  // images, audio or video are profiled
+	Item     int64 // tokens of the largest of them; 0: not known
+	Pixels   int64 // values of it for each token
+	Compiled bool  // the forward pass is compiled
+	Graphs   bool  // CUDA graphs are captured
+}
+
+// A Device is what terms depend on of an accelerator.
+type Device struct {
+	TotalBytes int64 // as the runtime reports it
+	L2Bytes    int64
+	SMs        int
+	Capability [2]int
+}
+
+// Version is an engine's major, minor and patch number.
+type Version [3]int
+
+// ParseVersion reads "0.33.0", with or without what builds append.
+func ParseVersion(s string) (v Version) {
+	part, n := 0, 0
+	for i := 0; i <= len(s) && part < len(v); i++ {
+		switch {
+		case i == len(s) || s[i] == '.':
+			v[part], n = n, 0
+			part++
+		case s[i] >= '0' && s[i] <= '9' && n < 1e6:
+			n = 10*n + int(s[i]-'0')
+		case i > 0 || s[i] != 'v':
+			v[part] = n
+			return v
+		}
+	}
+	return v
+}
+
+// before compares versions.
+func (v Version) before(o Version) bool {
+	for i := range v {
+		if v[i] != o[i] {
+			return v[i] < o[i]
+		}
+	}
+	return false
 }

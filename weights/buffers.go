@@ -122,11 +122,11 @@ func (b *Build) table(rope model.Rope) int64 {
 	if rope.Served && b.Length > 0 {
 		rope.Length, rope.Type = b.Length, "default"
 	}
-	return positions(rope) * int64((rope.Dim+1)/2*2) * size
+	return Positions(rope) * int64((rope.Dim+1)/2*2) * size
 }
 
-// positions are the rows of a rotary table.
-func positions(rope model.Rope) int64 {
+// Positions are the rows of a rotary table.
+func Positions(rope model.Rope) int64 {
 	n := int64(rope.Length)
 	switch rope.Type {
 	case "linear":

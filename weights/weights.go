@@ -363,3 +363,9 @@ func (t *tally) tooLarge() {
 		t.err = problem.New(problem.BadValue, "weights", nil, "more than 2^63 - 1 bytes: a size in the config is absurd")
 	}
 }
+
+// Share is the part of an axis that one of tp ranks holds, where it divides.
+func Share(a *model.Axis, tp int) int64 {
+	t := tally{tp: int64(tp)}
+	return t.axis(a)
+}

@@ -144,6 +144,7 @@ func (p *plan) run() *problem.Error {
 	if err := p.weigh(); err != nil {
 		return err
 	}
+	p.result.Startup = p.startup()
 	if err := p.checkModules(); err != nil {
 		return err
 	}

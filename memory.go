@@ -1,0 +1,91 @@
+package headcount
+
+import (
+	"fmt"
+
+	"headcount/activation"
+	"headcount/engine"
+	"headcount/hw"
+	"headcount/layout"
+	"headcount/model"
+	"headcount/problem"
+	"headcount/vram"
+)
+
+// weigh makes the bill of each pipeline stage's ranks. The one that leaves least is the
+// report's: it binds.
+func (r *Report) weigh(gpu *hw.Accelerator, m *model.Model, res *engine.Result, req *Request) {
+	load := vram.Load{
+		Version: vram.ParseVersion(r.Engine.Version), Device: deviceOf(gpu), Fraction: res.Fraction, FreeBytes: req.FreeMemory,
+		TP: r.Layout.TP, PP: r.Layout.PP, Hidden: m.HiddenSize, Vocab: m.VocabSize, ElemBytes: res.Model.DType.Bytes(),
+		BatchedTokens: int64(res.Resolved.MaxNumBatchedTokens), Sequences: int64(res.Resolved.MaxNumSeqs),
+		Towers: res.Startup.Towers, Item: res.Startup.Item, Pixels: res.Startup.Pixels, Experts: m.ExpertsPerToken > 0,
+		Compiled: res.Startup.Compiled, Graphs: res.Startup.Graphs,
+	}
+	for stage := range res.Ranks {
+		rank := &res.Ranks[stage]
+		load.Stage, load.WeightsBytes = stage, loaded(rank)
+		bill := vram.SGLang
+		if r.Engine.Name == "vllm" {
+			profile(&load, m, r.Layout, res)
+			bill = vram.VLLM
+		}
+		mem := bill(&load)
+		if r.Memory == nil || mem.Left() < r.Memory.Left() {
+			r.Memory = mem
+		}
+		if len(res.Ranks) > 1 {
+			r.Stages = append(r.Stages, mem)
+		}
+	}
+}
+
+func deviceOf(gpu *hw.Accelerator) vram.Device {
+	total, _ := gpu.TotalBytes()
+	return vram.Device{TotalBytes: total, L2Bytes: gpu.L2Bytes, SMs: gpu.SMs, Capability: gpu.Capability}
+}
+
+// loaded is what a rank's parameters and buffers take, nil where that is not known.
+func loaded(rank *engine.Rank) *int64 {
+	if rank.WeightBytes == nil || rank.BufferBytes == nil || *rank.BufferBytes == 0 {
+		return rank.WeightBytes
+	}
+	n := *rank.WeightBytes + *rank.BufferBytes
+	return &n
+}
+
+// profile fills in what vLLM's profiling pass holds on a stage.
+func profile(load *vram.Load, m *model.Model, l layout.Layout, res *engine.Result) {
+	up := &res.Startup
+	span := up.Spans[load.Stage]
+	peak := activation.Of(m, span, activation.Pass{Layout: l, DType: res.Model.DType, Tokens: load.BatchedTokens,
+		Context: up.Context, Grid: up.Grid, Packed: up.Packed, Wrapped: up.Wrapped, Ragged: up.Ragged})
+	load.Layers = span.End - span.Start
+	load.Forward, load.ForwardAt, load.Workspace = peak.Forward, string(peak.At), peak.Kept
+	load.Samples = up.Samples && load.Stage == len(up.Spans)-1
+}
+
+// estimatePool plans once more with the middle of the pool's band.
+func (r *Report) estimatePool(eng engine.Engine, job engine.Job) error {
+	band := r.Memory.KVBytes
+	if band.P50 == 0 {
+		return problem.New(problem.DoesNotFit, "kv_bytes", nil, "nothing is left for the KV cache: weights and reserves exceed the device by %.1f GiB a rank", r.Memory.Shortage()/(1<<30)).
+			WithHint("raise the tensor or pipeline parallel size, or take a larger device").By(eng.Name())
+	}
+	opts := *job.Options
+	opts.KVCacheMemory = band.P50
+	job.Options = &opts
+	res, err := eng.Plan(job)
+	r.Ranks, r.KVCache, r.Log = res.Ranks, res.KVCache, res.Log
+	r.note("pool-estimated", "info", fmt.Sprintf("the pool is an estimate, %.1f GiB a rank within %.1f to %.1f: tokens and log line move with it; --kv-cache-memory fixes it",
+		gib(band.P50), gib(band.P10), gib(band.P90)))
+	return err
+}
+
+// doubtPool warns of a pool that was given and that the device cannot have left.
+func (r *Report) doubtPool() {
+	given, most := r.KVCache.AvailableBytes, r.Memory.KVBytes.P90
+	if given != nil && *given > most {
+		r.note("pool-exceeds-device", "warning", fmt.Sprintf("a pool of %.1f GiB is more than the device has left beside the weights: at most %.1f GiB by our estimate", gib(*given), gib(most)))
+	}
+}

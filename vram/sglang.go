@@ -1,0 +1,19 @@
+package vram
+
+// SGLang is SGLang's bill: free memory after the weights, less what the fraction leaves
+// (sglang/srt/mem_cache/kv_cache_configurator.py _profile_available_bytes). Activations and
+// graphs live in what the fraction leaves.
+func SGLang(l *Load) *Memory {
+	m := &Memory{Stage: l.Stage, TotalBytes: l.Device.TotalBytes, FreeBytes: l.FreeBytes, Fraction: l.Fraction, WeightsBytes: l.WeightsBytes, TakenBytes: l.Device.TotalBytes}
+	context := l.context()
+	begin := float64(l.Device.TotalBytes) - float64(context.P50)
+	if l.FreeBytes > 0 {
+		begin = min(begin, float64(l.FreeBytes)-float64(context.P50))
+	}
+	m.Terms = []Term{
+		context, l.loading(),
+		{"reserved", exact(begin * (1 - l.Fraction)), Exact, "free memory before the weights × (1 − mem_fraction_static): activations and graphs"},
+	}
+	m.settle()
+	return m
+}
