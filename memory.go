@@ -2,6 +2,8 @@ package headcount
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"headcount/activation"
 	"headcount/engine"
@@ -16,10 +18,10 @@ import (
 // report's: it binds.
 func (r *Report) weigh(gpu *hw.Accelerator, m *model.Model, res *engine.Result, req *Request) {
 	load := vram.Load{
-		Version: vram.ParseVersion(r.Engine.Version), Device: deviceOf(gpu), Fraction: res.Fraction, FreeBytes: req.FreeMemory,
+		Version: vram.ParseVersion(r.Engine.Version), Device: DeviceOf(gpu), Fraction: res.Fraction, FreeBytes: req.FreeMemory,
 		TP: r.Layout.TP, PP: r.Layout.PP, Hidden: m.HiddenSize, Vocab: m.VocabSize, ElemBytes: res.Model.DType.Bytes(),
 		BatchedTokens: int64(res.Resolved.MaxNumBatchedTokens), Sequences: int64(res.Resolved.MaxNumSeqs),
-		Towers: res.Startup.Towers, Item: res.Startup.Item, Pixels: res.Startup.Pixels, Experts: m.ExpertsPerToken > 0,
+		Towers: res.Startup.Towers, Item: res.Startup.Item, Pixels: res.Startup.Pixels, Encoder: res.Startup.Encoder, Experts: m.ExpertsPerToken > 0,
 		Compiled: res.Startup.Compiled, Graphs: res.Startup.Graphs,
 	}
 	for stage := range res.Ranks {
@@ -40,9 +42,11 @@ func (r *Report) weigh(gpu *hw.Accelerator, m *model.Model, res *engine.Result, 
 	}
 }
 
-func deviceOf(gpu *hw.Accelerator) vram.Device {
+// DeviceOf is what memory depends on of an accelerator.
+func DeviceOf(gpu *hw.Accelerator) vram.Device {
 	total, _ := gpu.TotalBytes()
-	return vram.Device{TotalBytes: total, L2Bytes: gpu.L2Bytes, SMs: gpu.SMs, Capability: gpu.Capability}
+	linked := slices.ContainsFunc([]string{"-sxm-", "gb200", "gh200", "-nvl-"}, func(part string) bool { return strings.Contains(gpu.ID, part) })
+	return vram.Device{TotalBytes: total, L2Bytes: gpu.L2Bytes, SMs: gpu.SMs, Capability: gpu.Capability, Linked: linked}
 }
 
 // loaded is what a rank's parameters and buffers take, nil where that is not known.
@@ -62,6 +66,12 @@ func profile(load *vram.Load, m *model.Model, l layout.Layout, res *engine.Resul
 		Context: up.Context, Grid: up.Grid, Packed: up.Packed, Wrapped: up.Wrapped, Ragged: up.Ragged})
 	load.Layers = span.End - span.Start
 	load.Forward, load.ForwardAt, load.Workspace = peak.Forward, string(peak.At), peak.Kept
+	if up.Loading != nil {
+		load.Loading = up.Loading[load.Stage]
+	}
+	load.States = slices.ContainsFunc(m.Layers[span.Start:span.End], func(l *model.Layer) bool {
+		return len(l.Caches) > 0 && l.Caches[0].Kind == model.Recurrent
+	})
 	load.Samples = up.Samples && load.Stage == len(up.Spans)-1
 }
 

@@ -70,6 +70,7 @@ type Options struct {
 	EnablePrefixCaching         *bool  `json:"enable_prefix_caching,omitempty" help:"reuse blocks of equal prefixes (vLLM)"`
 	EnableChunkedPrefill        *bool  `json:"enable_chunked_prefill,omitempty" help:"cut prefills into chunks (vLLM)"`
 	AsyncScheduling             *bool  `json:"async_scheduling,omitempty" help:"schedule the next step while one runs (vLLM)"`
+	LanguageModelOnly           bool   `json:"language_model_only,omitempty" help:"take text alone: towers are not profiled (vLLM)"`
 	EnforceEager                bool   `json:"enforce_eager,omitempty" help:"no compilation and no graphs (vLLM)"`
 	MambaCacheMode              string `json:"mamba_cache_mode,omitempty" help:"none or align (vLLM)"`
 	MambaSSMCacheDType          string `json:"mamba_ssm_cache_dtype,omitempty" help:"dtype of recurrent states (vLLM)"`
@@ -109,7 +110,8 @@ type Result struct {
 // A Startup is what the memory that an engine takes while it starts depends on, beside the
 // flags and the weights.
 type Startup struct {
-	Spans []layout.Span // layers of each pipeline stage
+	Spans   []layout.Span // layers of each pipeline stage
+	Loading []int64       // bytes of each stage that loading leaves beyond parameters and buffers
 
 	Samples  bool // the model generates: logits are sampled
 	Towers   bool // images, audio or video are profiled as well
@@ -120,6 +122,7 @@ type Startup struct {
 	Graphs   bool // CUDA graphs are captured
 
 	Item, Pixels int64 // tokens of the largest image, 0: not known; values of it for each token
+	Encoder      int64 // elements of its tower that live at once, for each token
 	Context      int64 // tokens for which latent attention expands keys and values
 	Grid         int64 // tokens between two exported recurrent states; 0: none exported
 }

@@ -5,14 +5,15 @@ package vram
 // graphs live in what the fraction leaves.
 func SGLang(l *Load) *Memory {
 	m := &Memory{Stage: l.Stage, TotalBytes: l.Device.TotalBytes, FreeBytes: l.FreeBytes, Fraction: l.Fraction, WeightsBytes: l.WeightsBytes, TakenBytes: l.Device.TotalBytes}
-	context := l.context()
+	context := l.Context()
 	begin := float64(l.Device.TotalBytes) - float64(context.P50)
 	if l.FreeBytes > 0 {
 		begin = min(begin, float64(l.FreeBytes)-float64(context.P50))
 	}
 	m.Terms = []Term{
-		context, l.loading(),
-		{"reserved", exact(begin * (1 - l.Fraction)), Exact, "free memory before the weights × (1 − mem_fraction_static): activations and graphs"},
+		context, l.leftover(),
+		{"reserved", exact(begin * (1 - l.Fraction)), Exact, "", "free memory before the weights × (1 − mem_fraction_static): activations and graphs"},
+		distribution("fragmentation", "SGLang"),
 	}
 	m.settle()
 	return m

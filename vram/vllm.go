@@ -61,47 +61,58 @@ func VLLM(l *Load) *Memory {
 	r := releaseOf(l.Version)
 	m := &Memory{Stage: l.Stage, TotalBytes: l.Device.TotalBytes, FreeBytes: l.FreeBytes, Fraction: l.Fraction, WeightsBytes: l.WeightsBytes,
 		TakenBytes: size(math.Ceil(float64(l.Device.TotalBytes) * l.Fraction))}
-	m.Terms = make([]Term, 0, 6)
-	m.Peaks = append(make([]Peak, 0, 2), Peak{"forward", l.ForwardAt, size(l.forward())})
+	m.Terms = make([]Term, 0, 7)
+	left, own := l.encoder(r)
+	m.Peaks = append(make([]Peak, 0, 3), Peak{"forward", l.ForwardAt, size(l.forward())})
 	if l.Samples {
-		m.Peaks = append(m.Peaks, Peak{Name: "sampler", Bytes: size(l.sampler(r))})
+		m.Peaks = append(m.Peaks, Peak{Name: "sampler", Bytes: size(l.sampler(r) + l.scratch(r))})
 	}
-	peak, widest := 0.0, m.Peaks[0]
-	for _, p := range m.Peaks {
-		if p.Bytes >= widest.Bytes {
-			widest = p
-		}
+	if own > 0 {
+		m.Peaks = append(m.Peaks, Peak{Name: "encoder", Bytes: size(own)})
 	}
-	source := "forward pass: the widest point of a layer, of T tokens"
-	if l.Compiled {
-		source += "; T·e·(in + out + 2·h) + L2 once compiled"
-	}
-	if widest.Name == "sampler" {
-		source = "sampler pass: r·V·(e + 12) + (T + r)·h·e"
-		if r.perLogit > 12 {
-			source = "sampler pass, which sorts: r·V·(e + 36) + (T + 2·r)·h·e"
-		}
-	}
-	peak = float64(widest.Bytes) + l.encoder(r)
+	widest := m.Widest()
+	peak, source := float64(widest.Bytes), r.formula(widest.Name, l.Compiled)
 	if l.PP > 1 && !r.second {
 		peak += l.received()
 	}
 	if r.blas {
 		peak += l.blas()
 	}
-	m.Terms = append(m.Terms, Term{"activation", exact(peak), Modelled, source})
-	if n := l.kept(r); n > 0 {
-		m.Terms = append(m.Terms, Term{"workspace", exact(n), Modelled, "shared by all layers: tokens' rows of routed experts, exported states"})
+	if l.Loading > 0 {
+		m.Terms = append(m.Terms, Term{"loading", exact(float64(l.Loading)), Modelled, "", "rests of the allocator's segments, and what latent attention keeps twice to absorb it"})
+	}
+	m.Terms = append(m.Terms, Term{"activation", exact(peak), Modelled, "", source})
+	if left > 0 {
+		m.Terms = append(m.Terms, Term{"encoder_outputs", exact(left), Modelled, "", "images that fill the budget of tokens: tokens·h·e, and before 0.29 their pixels"})
+	}
+	if l.Workspace > 0 {
+		m.Terms = append(m.Terms, Term{"workspace", exact(float64(l.Workspace)), Modelled, "", "shared by all layers: tokens' rows of routed experts, exported states"})
 	}
 	if r.second {
-		m.Terms = append(m.Terms, Term{"runner_tensors", exact(l.runner()), Exact, "R·V·4 + 2·R·⌈V/32⌉·4 + R·16384, and input buffers"})
+		m.Terms = append(m.Terms, Term{"runner_tensors", exact(l.runner()), Exact, "", "R·V·4 + 2·R·⌈V/32⌉·4 + R·16384, and input buffers"})
 	}
-	m.Terms = append(m.Terms, l.growth())
+	m.Terms = append(m.Terms, l.Growth())
 	if r.graphs && l.Graphs {
 		m.Terms = append(m.Terms, l.graphs())
 	}
+	m.Terms = append(m.Terms, l.unexplained())
 	m.settle()
 	return m
+}
+
+// formula is what a step of the pass holds at its widest.
+func (r *release) formula(step string, compiled bool) string {
+	switch {
+	case step == "encoder":
+		return "encoder pass: 9 hidden states for each patch of the largest images"
+	case step == "forward" && compiled:
+		return "forward pass: the widest point of a layer, T·e·(in + out + 3·h) for an MLP, + L2"
+	case step == "forward":
+		return "forward pass: the widest point of a layer, T·e·(in + out + 4·h) for an MLP"
+	case r.perLogit > 12:
+		return "sampler pass, which sorts: r·V·(e + 36) + (T + 2·r)·h·e"
+	}
+	return "sampler pass: r·V·(e + 12) + (T + r)·h·e"
 }
 
 // rows is how many sequences the sampler pass runs.
@@ -137,31 +148,30 @@ func (l *Load) blas() float64 {
 	return 8.125 * mib
 }
 
-// encoder is what the towers leave for the forward pass: outputs of as many items as the
-// budget holds, and in the first runner their pixels.
-func (l *Load) encoder(r *release) float64 {
+// encoder is what the towers leave for the passes that follow, outputs of as many items as
+// the budget holds and in the first runner their pixels, and what they hold themselves
+// beside that.
+func (l *Load) encoder(r *release) (left, own float64) {
 	if !l.Towers {
-		return 0
+		return 0, 0
 	}
 	item, budget := float64(l.Item), float64(l.BatchedTokens)
 	if item > 0 {
-		budget = max(budget, item)
-		budget = max(1, math.Floor(budget/item)) * item
+		budget = max(1, math.Floor(max(budget, item)/item)) * item
 	}
-	n := budget * float64(l.Hidden) * float64(l.ElemBytes)
+	left = budget * float64(l.Hidden) * float64(l.ElemBytes)
 	if !r.second {
-		n += budget * float64(l.Pixels) * float64(l.ElemBytes)
+		left += budget * float64(l.Pixels) * float64(l.ElemBytes)
 	}
-	return n
+	return left, budget * float64(l.Encoder) * float64(l.ElemBytes)
 }
 
-// kept is what the pass allocates and never gives back.
-func (l *Load) kept(r *release) float64 {
-	n := float64(l.Workspace)
-	if r.scratch && l.Samples {
-		n += float64(l.Device.SMs) * float64(l.Vocab) * 4
+// scratch is the row of float32 that the sampler's kernel keeps for each multiprocessor.
+func (l *Load) scratch(r *release) float64 {
+	if !r.scratch {
+		return 0
 	}
-	return n
+	return float64(l.Device.SMs) * float64(l.Vocab) * 4
 }
 
 // runner are the tensors of the second model runner: counts, masks and tables of R

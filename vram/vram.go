@@ -53,13 +53,14 @@ type Term struct {
 	Name string `json:"name"`
 	Band
 	Basis  Basis  `json:"basis"`
-	Source string `json:"source"` // the formula, or what the distribution is over
+	Class  string `json:"class,omitempty"` // of start-up logs, where it is empirical
+	Source string `json:"source"`          // the formula, or what the distribution is over
 }
 
 // A Peak is one step of the profiling pass that could decide the activation term: the
 // widest of them does.
 type Peak struct {
-	Name  string `json:"name"` // sampler, forward
+	Name  string `json:"name"` // sampler, forward, encoder
 	At    string `json:"at,omitempty"`
 	Bytes int64  `json:"bytes"`
 }
@@ -97,6 +98,16 @@ func (m *Memory) Term(name string) *Term {
 	return nil
 }
 
+// Widest is the step of the profiling pass that decides, the zero Peak where none is run.
+func (m *Memory) Widest() (widest Peak) {
+	for _, p := range m.Peaks {
+		if p.Bytes >= widest.Bytes {
+			widest = p
+		}
+	}
+	return widest
+}
+
 // settle takes the terms from what the engine takes. Terms err independently, so their half
 // widths add as squares do.
 func (m *Memory) settle() {
@@ -123,6 +134,7 @@ type Load struct {
 	Fraction     float64 // the engine's
 	FreeBytes    int64   // free on the device before the engine starts; 0: all
 	WeightsBytes *int64  // parameters and buffers of the rank; nil: not known
+	Loading      int64   // what loading leaves beyond them, bytes
 
 	TP, PP        int
 	Layers        int // of the stage
@@ -141,6 +153,7 @@ type Load struct {
 	Towers   bool  // images, audio or video are profiled
 	Item     int64 // tokens of the largest of them; 0: not known
 	Pixels   int64 // values of it for each token
+	Encoder  int64 // elements of its tower that live at once, for each token
 	Compiled bool  // the forward pass is compiled
 	Graphs   bool  // CUDA graphs are captured
 }
@@ -151,6 +164,7 @@ type Device struct {
 	L2Bytes    int64
 	SMs        int
 	Capability [2]int
+	Linked     bool // devices of a node reach each other by NVLink
 }
 
 // Version is an engine's major, minor and patch number.

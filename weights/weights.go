@@ -34,6 +34,10 @@ type Build struct {
 	// experts on each rank.
 	AllExpertScales bool
 
+	// Swizzled: the engine's kernel lays experts in MXFP4 out anew; KeepsScales: and leaves the
+	// scales that it was given.
+	Swizzled, KeepsScales bool
+
 	// How far the engine's kernel pads what a rank holds of an expert: of unquantised ones,
 	// of those in MXFP4, and of gpt-oss's, which have a kernel of their own.
 	Experts, MXFP4Experts, GPTOSSExperts Padding

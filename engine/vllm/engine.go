@@ -59,6 +59,7 @@ func (e Engine) Plan(job engine.Job) (*engine.Result, error) {
 type plan struct {
 	setup  setup
 	result engine.Result
+	named  bool // a device is: what start-up takes of it is asked as well
 
 	spans    []layout.Span
 	caches   []layerCache // of the distinct layers
@@ -112,6 +113,7 @@ func newPlan(job engine.Job, rules *release) *plan {
 	if opt == nil {
 		opt = &engine.Options{}
 	}
+	p.named = job.GPU != nil
 	p.setup = setup{v: viewOf(job.Model), opt: opt, layout: job.Layout.Normal(), gpu: newDevice(job.GPU), rules: rules}
 	p.result.Fraction = rules.fraction
 	if opt.GPUMemoryUtilization > 0 {
@@ -144,7 +146,7 @@ func (p *plan) run() *problem.Error {
 	if err := p.weigh(); err != nil {
 		return err
 	}
-	p.result.Startup = p.startup()
+	p.startup()
 	if err := p.checkModules(); err != nil {
 		return err
 	}

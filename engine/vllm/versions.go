@@ -26,6 +26,8 @@ type release struct {
 	smallA100,
 	smallSpark bool // an A100, a device of capability 12.1 takes the small step
 
+	scalesTwice bool // experts' scales in MXFP4 stay beside the kernel's copy
+
 	async    bool // schedules the next step while one runs, unless told otherwise
 	inFlight bool // windows hold what all steps in flight schedule, not one step's tokens
 
@@ -50,7 +52,7 @@ var changes = []struct {
 	apply func(*release)
 }{
 	{version{0, 8, 0}, func(r *release) {
-		*r = release{fraction: 0.9, hopper: 64, twoLines: true, byBlocks: true, perToken: true, alwaysGPU: true}
+		*r = release{fraction: 0.9, scalesTwice: true, hopper: 64, twoLines: true, byBlocks: true, perToken: true, alwaysGPU: true}
 	}},
 	{version{0, 9, 0}, func(r *release) { r.smallA100, r.perToken = true, false }},
 	{version{0, 10, 1}, func(r *release) { r.blackwell = 128 }}, // CUTLASS_MLA
@@ -63,7 +65,7 @@ var changes = []struct {
 	{version{0, 26, 0}, func(r *release) { r.inFlight = true }},
 	{version{0, 28, 0}, func(r *release) { r.large160, r.twoLines = true, false }},
 	{version{0, 30, 0}, func(r *release) { r.alwaysGPU = false }},
-	{version{0, 33, 0}, func(r *release) { r.smallSpark = true }},
+	{version{0, 33, 0}, func(r *release) { r.smallSpark, r.scalesTwice = true, false }},
 }
 
 // releases are the rules after each change; the last one that is not after a version holds

@@ -38,8 +38,7 @@ type view struct {
 	alibi      bool   // positions are biases of attention
 	prefix     bool   // images are attended to in both directions
 	item       int64  // tokens of the largest image or video, which a step must hold; 0: not known
-	image      int64  // tokens of an image on which the towers are profiled; 0: not known
-	pixels     int64  // values of it for each token
+	image      item   // on which the towers are profiled
 	chunked    bool   // attention_chunk_size is set
 	sinks      sinkRule
 	fa4        bool // head sizes differ and the engine wants one FlashAttention for all
@@ -118,7 +117,7 @@ func newView(m *model.Model) *view {
 			v.item = gemma4Video
 		}
 	}
-	v.image, v.pixels = profiled(top)
+	v.image = profiled(top)
 	v.ssm = ssmDType(m, c, top)
 	return v
 }

@@ -24,6 +24,10 @@ func (p *plan) weigh() *problem.Error {
 		}
 	}
 	b.MXFP4Experts, b.GPTOSSExperts = s.gpu.mxfp4Experts()
+	b.Swizzled, b.KeepsScales = s.ragged(), s.rules.scalesTwice
+	if p.named {
+		p.result.Startup.Loading = weights.Allocated(s.v.model, b)
+	}
 	if buffers, ok := weights.Buffers(s.v.model, b); ok {
 		for i := range buffers {
 			p.result.Ranks[i].BufferBytes = &buffers[i]
