@@ -63,7 +63,7 @@ func profile(load *vram.Load, m *model.Model, l layout.Layout, res *engine.Resul
 	up := &res.Startup
 	span := up.Spans[load.Stage]
 	peak := activation.Of(m, span, activation.Pass{Layout: l, DType: res.Model.DType, Tokens: load.BatchedTokens,
-		Context: up.Context, Grid: up.Grid, Packed: up.Packed, Wrapped: up.Wrapped, Ragged: up.Ragged})
+		Context: up.Context, Grid: up.Grid, Compiled: up.Compiled, Packed: up.Packed, Wrapped: up.Wrapped, Ragged: up.Ragged})
 	load.Layers = span.End - span.Start
 	load.Forward, load.ForwardAt, load.Workspace = peak.Forward, string(peak.At), peak.Kept
 	if up.Loading != nil {

@@ -26,9 +26,10 @@ type Pass struct {
 	// Grid is the tokens between two exported states of a gated delta net; 0: none exported.
 	Grid int64
 
-	Packed  bool // a product's input is first turned into one byte an element, with a scale per 128
-	Wrapped bool // Transformers' modules run inside of the engine's
-	Ragged  bool // experts' rows are gathered in tensors of their own, not in the shared workspace
+	Compiled bool // by inductor, piece by piece between attentions; otherwise module by module
+	Packed   bool // a product's input is first turned into one byte an element, with a scale per 128
+	Wrapped  bool // Transformers' modules run inside of the engine's
+	Ragged   bool // experts' rows are gathered in tensors of their own, not in the shared workspace
 }
 
 // A Moment is a point of the pass.

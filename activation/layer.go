@@ -151,11 +151,23 @@ func (c *counter) packed(width float64) float64 {
 func (c *counter) float32s(n, width float64) float64 { return n * width * 4 / c.elem }
 
 // heldBefore is what a layer holds in units of h while it attends: the stream and its
-// residual as they came, and both as the norm made them.
-func (c *counter) heldBefore() float64 { return c.held(4, 2) }
+// residual as they came, and both as the norm made them. Compiled, the norm's stream is the
+// product's own input.
+func (c *counter) heldBefore() float64 {
+	if c.pass.Compiled {
+		return 3
+	}
+	return c.held(4, 2)
+}
 
-// heldAfter is the same while the MLP runs.
-func (c *counter) heldAfter() float64 { return c.held(4, 3) }
+// heldAfter is the same while the MLP runs. Compiled, what lives is the residual as it came
+// and as the norm made it, and the output of attention, at which the graph is cut.
+func (c *counter) heldAfter(b *block) float64 {
+	if c.pass.Compiled {
+		return 2 + b.out/max(c.hidden, 1)
+	}
+	return c.held(4, 3)
+}
 
 func (c *counter) held(fused, adding float64) float64 {
 	switch {
@@ -246,7 +258,7 @@ func (c *counter) export(values float64, s *model.State) {
 // mlp notes a dense MLP, which reads gate elements off the stream and writes up back.
 func (c *counter) mlp(b *block) {
 	gate, up := b.gate, b.up
-	held, width := c.heldAfter(), gate+up
+	held, width := c.heldAfter(b), gate+up
 	if b.kept || c.pass.Wrapped && b.norms == 1 { // attention runs beside the MLP
 		held++
 	}
@@ -254,7 +266,7 @@ func (c *counter) mlp(b *block) {
 		width += 2 * up // Transformers' own spells out the polynomial
 	}
 	c.note(MLP, width+held*c.hidden, 0)
-	if c.habit.drops || gate == up {
+	if c.habit.drops || c.pass.Compiled || gate == up {
 		width -= gate
 	}
 	c.writeBack(MLP, width, held, up)
@@ -269,7 +281,7 @@ func (c *counter) newGELU() bool {
 // lie in the workspace (vllm fused_moe/experts/triton_moe.py, workspace_shapes), or in two
 // tensors of their own.
 func (c *counter) experts(b *block) {
-	held, each, h := c.heldAfter(), float64(c.model.ExpertsPerToken), c.hidden
+	held, each, h := c.heldAfter(b), float64(c.model.ExpertsPerToken), c.hidden
 	router := c.float32s(1, b.router)
 	if c.pass.Ragged {
 		up := float64(int64(b.expert.up+63) / 64 * 64)

@@ -106,9 +106,9 @@ func (r *release) formula(step string, compiled bool) string {
 	case step == "encoder":
 		return "encoder pass: 9 hidden states for each patch of the largest images"
 	case step == "forward" && compiled:
-		return "forward pass: the widest point of a layer, T·e·(in + out + 3·h) for an MLP, + L2"
+		return "forward pass: the widest point of a layer, for an MLP T·e·(3·I/t + 2·h + attention output), + L2"
 	case step == "forward":
-		return "forward pass: the widest point of a layer, T·e·(in + out + 4·h) for an MLP"
+		return "forward pass: the widest point of a layer, for an MLP T·e·(3·I/t + 4·h)"
 	case r.perLogit > 12:
 		return "sampler pass, which sorts: r·V·(e + 36) + (T + 2·r)·h·e"
 	}
@@ -127,12 +127,12 @@ func (l *Load) sampler(r *release) float64 {
 	return rows*float64(l.Vocab)*(e+r.perLogit) + l.tokens()*h + r.copies*rows*h*e
 }
 
-// forward is the forward pass. Compiled, it holds one tensor of T·h less, and the buffer
-// with which kernels are tuned, as large as the L2 cache.
+// forward is the forward pass. Compiled, it holds the buffer with which kernels are tuned as
+// well, as large as the L2 cache.
 func (l *Load) forward() float64 {
 	n := float64(l.Forward)
 	if l.Compiled {
-		n = max(n-l.tokens()*float64(l.Hidden), 0) + float64(l.Device.L2Bytes)
+		n += float64(l.Device.L2Bytes)
 	}
 	return n
 }

@@ -143,7 +143,7 @@ type Load struct {
 	BatchedTokens int64 // max_num_batched_tokens
 	Sequences     int64 // max_num_seqs
 
-	Forward   int64  // widest point of an eager forward pass, bytes
+	Forward   int64  // widest point of the forward pass, bytes
 	ForwardAt string // where that is
 	Workspace int64  // shared by all layers and kept, bytes
 	Experts   bool   // the model routes tokens to experts
