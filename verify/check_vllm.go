@@ -1,0 +1,434 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+
+	"headcount"
+	"headcount/engine"
+	"headcount/problem"
+)
+
+// A fit is one plan held against the pool that was observed.
+type fit struct {
+	plan   *headcount.Report
+	blocks span // that the pool may have; a rounded size leaves a few
+	known  bool // anything tells how large the pool is
+
+	tokens      int64
+	concurrency float64
+	num         int64 // blocks of the pool, of those possible the ones that fit best
+	closes      bool  // tokens and concurrency are the observed ones
+	checked     bool  // there was something to compare
+}
+
+// A span is from lo to hi, both possible.
+type span struct{ lo, hi int64 }
+
+// mostBlocks bounds a pool whose size nothing tells.
+const mostBlocks = 1 << 32
+
+// vllm compares a start of vLLM.
+func (c *comparison) vllm() error {
+	f, err := c.fit(c.request)
+	if err != nil {
+		return err
+	}
+	c.report.Plan, c.report.Model = f.plan, f.plan.Model.Name
+	c.weights(f.plan)
+	c.poolSize(f.plan)
+	if f.checked {
+		c.capacity(f)
+	}
+	c.graphs(f.plan)
+	c.refusal(f.plan)
+	c.adviseVLLM(f)
+	return nil
+}
+
+// fit plans req and finds, among the pools that the log allows, the one whose tokens are
+// those observed.
+func (c *comparison) fit(req headcount.Request) (*fit, error) {
+	plan, err := c.plan(req)
+	if err != nil {
+		return nil, err
+	}
+	f := &fit{plan: plan}
+	if !c.span(f, &req) {
+		return f, nil
+	}
+	tokens, haveTokens := c.seen.Int("tokens")
+	concurrency, haveConcurrency := c.seen.Float("max_concurrency")
+	f.checked = haveTokens || haveConcurrency || c.said("num_blocks")
+	if !f.checked {
+		return f, nil
+	}
+	at := func(blocks int64) (int64, float64) {
+		if kv := plan.KVCache; kv.Tokens != nil && kv.NumBlocks != nil && *kv.NumBlocks == blocks {
+			return *kv.Tokens, *kv.MaxConcurrency
+		}
+		again := req
+		again.NumGPUBlocksOverride, again.KVCacheMemory = blocks, 0
+		r, err := c.plan(again)
+		if err != nil || r.KVCache.Tokens == nil {
+			return 0, 0
+		}
+		return *r.KVCache.Tokens, *r.KVCache.MaxConcurrency
+	}
+	reached := func(blocks int64) bool {
+		t, x := at(blocks)
+		if haveTokens {
+			return t >= tokens
+		}
+		return math.Round(x*100) >= math.Round(concurrency*100)
+	}
+	lo, hi := f.blocks.lo, f.blocks.hi
+	for lo < hi {
+		if mid := lo + (hi-lo)/2; reached(mid) {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	f.num = lo
+	f.tokens, f.concurrency = at(lo)
+	f.closes = (!haveTokens || f.tokens == tokens) && (!haveConcurrency || printed(f.concurrency, concurrency))
+	if !f.closes && f.known {
+		f.num = f.blocks.lo + (f.blocks.hi-f.blocks.lo)/2
+		f.tokens, f.concurrency = at(f.num)
+	}
+	return f, nil
+}
+
+// printed reports whether the engine prints x as observed, with two decimals, or with what
+// more a server's label has.
+func printed(x, observed float64) bool {
+	return fmt.Sprintf("%.2f", x) == fmt.Sprintf("%.2f", observed) || math.Abs(x-observed) < 1e-9*x
+}
+
+// said reports whether any rank said a fact.
+func (c *comparison) said(name string) bool {
+	_, ok := c.seen.Find(name)
+	return ok
+}
+
+// span finds how many blocks the pool may have: as the server says, as the plan has them for
+// a pool given to the byte, or as the printed sizes allow, on the rank that has the fewest.
+func (c *comparison) span(f *fit, req *headcount.Request) bool {
+	f.known = true
+	if n, ok := c.seen.Int("num_blocks"); ok && n > 0 {
+		f.blocks = span{n, n}
+		return true
+	}
+	if req.KVCacheMemory > 0 || req.NumGPUBlocksOverride > 0 {
+		n := f.plan.KVCache.NumBlocks
+		if n == nil {
+			return false
+		}
+		f.blocks = span{*n, *n}
+		return true
+	}
+	f.blocks = span{math.MaxInt64, math.MaxInt64}
+	for _, reading := range c.seen.All("available_bytes") {
+		size, ok := reading.Value.(Size)
+		if !ok || size.Bytes <= 0 {
+			continue
+		}
+		for i := range f.plan.Ranks {
+			rank := &f.plan.Ranks[i]
+			if rank.BytesPerBlock == nil || *rank.BytesPerBlock == 0 || !onStage(reading.Rank, rank.Stage) {
+				continue
+			}
+			f.blocks.lo = min(f.blocks.lo, size.Least() / *rank.BytesPerBlock)
+			f.blocks.hi = min(f.blocks.hi, size.Most() / *rank.BytesPerBlock)
+		}
+	}
+	if f.blocks.lo == math.MaxInt64 {
+		f.known = false
+		f.blocks = span{1, mostBlocks}
+		return len(f.plan.KVCache.Groups) > 0
+	}
+	f.blocks.lo = max(f.blocks.lo, 1)
+	return f.blocks.hi >= f.blocks.lo
+}
+
+// capacity adds the checks of blocks, tokens and concurrency, with the cause of a difference.
+func (c *comparison) capacity(f *fit) {
+	var cause *string
+	if !f.closes {
+		cause = c.cause()
+	}
+	how := "from the pool"
+	switch {
+	case f.blocks.lo == f.blocks.hi:
+		how = fmt.Sprintf("%d blocks", f.num)
+	case f.known:
+		how = fmt.Sprintf("from the pool as printed: %d to %d blocks", f.blocks.lo, f.blocks.hi)
+	default:
+		how = "no pool is printed: only whether tokens and requests fit each other"
+	}
+	if n, ok := c.seen.Int("num_blocks"); ok {
+		c.blockCount(f, n)
+	}
+	if n, ok := c.seen.Int("block_size"); ok && f.plan.KVCache.BlockSize > 0 && c.request.BlockSize == 0 {
+		c.exact("block_size", int64(f.plan.KVCache.BlockSize), n, "")
+	}
+	if n, ok := c.seen.Int("aligned_block_size"); ok && f.plan.KVCache.BlockSize > 0 {
+		c.exact("block_size", attentionBlock(f.plan), n, "attention's, as large as a state's page")
+	}
+	if n, ok := c.seen.Int("tokens"); ok {
+		c.exact("tokens", f.tokens, n, how)
+		c.explain(cause)
+	}
+	if x, ok := c.seen.Float("max_concurrency"); ok {
+		same := printed(f.concurrency, x)
+		predicted := f.concurrency
+		if same {
+			predicted = x
+		}
+		c.add(Check{Name: "max_concurrency", Predicted: predicted, Observed: x, Exact: same, Agrees: same, Difference: x - predicted, How: how})
+		c.explain(cause)
+	}
+}
+
+// explain puts the cause to the last check, if it differs.
+func (c *comparison) explain(cause *string) {
+	if last := &c.report.Checks[len(c.report.Checks)-1]; !last.Agrees {
+		last.Cause = cause
+	}
+}
+
+// attentionBlock is the block size of the first layer that is no state.
+func attentionBlock(plan *headcount.Report) int64 {
+	for _, run := range plan.Ranks[0].Layers {
+		if run.StateBytes == nil {
+			return int64(run.BlockSize)
+		}
+	}
+	return int64(plan.KVCache.BlockSize)
+}
+
+// blockCount checks the blocks that the engine counted against the pool that it printed.
+func (c *comparison) blockCount(f *fit, observed int64) {
+	if n := f.plan.KVCache.NumBlocks; n != nil {
+		c.exact("num_blocks", *n, observed, "pool ÷ bytes per block")
+		return
+	}
+	size, ok := c.seen.Size("available_bytes")
+	per := f.plan.Ranks[0].BytesPerBlock
+	if !ok || per == nil || len(f.plan.Ranks) > 1 || *per == 0 {
+		return
+	}
+	lo, hi := size.Least() / *per, size.Most() / *per
+	check := Check{Name: "num_blocks", Predicted: size.Bytes / *per, Observed: observed, How: fmt.Sprintf("%d to %d, as the pool is printed", lo, hi)}
+	check.Exact = lo <= observed && observed <= hi
+	if check.Exact {
+		check.Predicted = observed
+	} else {
+		check.Difference = float64(observed - size.Bytes / *per)
+		check.Cause = c.cause()
+	}
+	check.Agrees = check.Exact
+	c.add(check)
+}
+
+// weights compares what a rank loaded. The engine's figure is what the allocator took while
+// loading: buffers and rounding are in it.
+func (c *comparison) weights(plan *headcount.Report) {
+	for _, reading := range c.seen.All("weights_bytes") {
+		size, ok := reading.Value.(Size)
+		if !ok {
+			continue
+		}
+		rank := stageOf(plan, reading.Rank)
+		if rank == nil || rank.WeightBytes == nil {
+			continue
+		}
+		predicted := *rank.WeightBytes
+		if rank.BufferBytes != nil {
+			predicted += *rank.BufferBytes
+		}
+		c.estimate(named("weights_bytes", reading.Rank), predicted, predicted, predicted, size, "parameters and buffers of the rank")
+		if last := &c.report.Checks[len(c.report.Checks)-1]; !last.Agrees {
+			last.Cause = c.weightCause(size, *rank.WeightBytes)
+		}
+		if len(c.seen.All("weights_bytes")) > 1 && stageless(reading.Rank) && plan.Layout.PP == 1 {
+			return // ranks of one stage load the same
+		}
+	}
+}
+
+func stageless(rank string) bool { return rank == "" || onStage(rank, -1) }
+
+// named is a check's name with the rank that it is of.
+func named(name, rank string) string {
+	if rank == "" || stageless(rank) {
+		return name
+	}
+	return name + " " + rank
+}
+
+// stageOf is the planned stage of a rank's name.
+func stageOf(plan *headcount.Report, rank string) *engine.Rank {
+	for i := range plan.Ranks {
+		if onStage(rank, plan.Ranks[i].Stage) {
+			return &plan.Ranks[i]
+		}
+	}
+	return nil
+}
+
+// weightCause names what the weights differ by.
+func (c *comparison) weightCause(observed Size, predicted int64) *string {
+	ratio := float64(observed.Bytes) / float64(predicted)
+	for _, known := range []struct {
+		ratio float64
+		why   string
+	}{
+		{0.5, "half of the checkpoint's bytes: quantised to 8 bits, or two ranks share what was planned for one"},
+		{0.25, "a quarter of the checkpoint's bytes: quantised to 4 bits, or four ranks share what was planned for one"},
+		{2, "twice the planned bytes: fewer ranks than planned, or a wider dtype"},
+	} {
+		if math.Abs(ratio/known.ratio-1) < 0.12 {
+			return &known.why
+		}
+	}
+	return nil
+}
+
+// poolSize compares the pool with the one asked for, or with the estimate for the device.
+func (c *comparison) poolSize(plan *headcount.Report) {
+	size, ok := c.seen.Size("available_bytes")
+	switch {
+	case !ok:
+	case c.request.KVCacheMemory > 0:
+		c.within("available_bytes", c.request.KVCacheMemory, size, "as asked for")
+	case plan.Memory != nil && plan.Memory.KVBytes != nil && plan.PoolEstimated():
+		band := plan.Memory.KVBytes
+		c.estimate("available_bytes", band.P10, band.P50, band.P90, size, "estimate for the device")
+	}
+}
+
+// graphs compares the memory of captured graphs with its band.
+func (c *comparison) graphs(plan *headcount.Report) {
+	size, ok := c.seen.Size("graph_bytes")
+	if !ok || plan.Memory == nil {
+		return
+	}
+	for _, term := range plan.Memory.Terms {
+		if term.Name == "cuda_graphs" {
+			c.estimate("graph_bytes", term.P10, term.P50, term.P90, size, "band over public logs")
+		}
+	}
+}
+
+// refusal compares why the engine did not start with the planned refusal.
+func (c *comparison) refusal(plan *headcount.Report) {
+	r, planned := c.seen.Refusal, plan.Error
+	switch {
+	case r == nil && planned == nil:
+		return
+	case r == nil:
+		if c.seen.Started && planned.Code == problem.DoesNotFit {
+			return // the capacity says it
+		}
+		check := Check{Name: "refusal", Predicted: planned.Message, Observed: "started", How: "it was to be refused"}
+		if fell := c.seen.Fell; fell != nil {
+			check.Observed, check.How = "started, and fell over: "+fell.Message, ""
+			check.Agrees = sameRefusal(fell.Kind, planned)
+			check.Exact = check.Agrees
+		}
+		c.add(check)
+		return
+	case r.Kind == poolTooSmall && r.Needed != nil:
+		c.tooSmall(plan, r)
+		return
+	}
+	check := Check{Name: "refusal", Observed: r.Message}
+	if planned != nil {
+		check.Predicted = planned.Message
+		check.Agrees = sameRefusal(r.Kind, planned)
+	}
+	check.Exact = check.Agrees
+	c.add(check)
+}
+
+// sameRefusal reports whether a planned refusal is of the observed kind.
+func sameRefusal(kind string, planned *problem.Error) bool {
+	switch kind {
+	case noBlocks, poolTooSmall:
+		return planned.Code == problem.DoesNotFit
+	case notDivisible:
+		return planned.Code == problem.NotDivisible
+	case tooLong:
+		return planned.Field == "max_model_len"
+	case failed:
+		return true
+	}
+	return planned.Code != problem.DoesNotFit && planned.RefusedBy != ""
+}
+
+// tooSmall compares the numbers of a refusal for want of cache. What one request needs does
+// not depend on the pool; the estimated length does.
+func (c *comparison) tooSmall(plan *headcount.Report, r *Refusal) {
+	planned := plan.Error
+	if planned == nil || planned.NeededBytes == 0 {
+		var widest int64
+		for i := range plan.Ranks {
+			if per := plan.Ranks[i].BytesPerBlock; per != nil {
+				widest = max(widest, *per)
+			}
+		}
+		at := func(available int64) *problem.Error {
+			again := c.request
+			again.KVCacheMemory = available
+			if p, err := c.plan(again); err == nil && p.Error != nil {
+				return p.Error
+			}
+			return nil
+		}
+		planned = c.shortPool(at, r, widest)
+	}
+	if planned == nil || planned.Code != problem.DoesNotFit {
+		check := Check{Name: "refusal", Observed: r.Message}
+		if planned != nil {
+			check.Predicted = planned.Message
+		}
+		c.add(check)
+		return
+	}
+	c.within("needed_bytes", planned.NeededBytes, *r.Needed, "one request of the maximum length")
+	if c.request.KVCacheMemory > 0 && r.Available != nil {
+		c.within("usable_bytes", planned.AvailableBytes, *r.Available, "the pool less the block that it keeps back")
+	}
+	if n := r.EstimatedMaxModelLen; n != nil {
+		c.exact("estimated_max_model_len", planned.EstimatedMaxModelLen, *n, "the longest request that fits")
+	}
+}
+
+// shortPool plans pools of the size that the refusal printed, and is the planned refusal
+// whose estimated length is the observed one, else that of the middle.
+func (c *comparison) shortPool(at func(available int64) *problem.Error, r *Refusal, widest int64) *problem.Error {
+	if r.Available == nil {
+		return nil
+	}
+	middle := at(r.Available.Bytes + widest)
+	if middle == nil || r.EstimatedMaxModelLen == nil || widest == 0 {
+		return middle
+	}
+	for _, kept := range []int64{widest, 0} { // releases that keep a block back print what is left
+		lo, hi := (r.Available.Least()+kept)/widest, (r.Available.Most()+kept)/widest
+		for lo < hi {
+			mid := lo + (hi-lo)/2
+			if e := at(mid * widest); e == nil || e.EstimatedMaxModelLen >= *r.EstimatedMaxModelLen {
+				hi = mid
+			} else {
+				lo = mid + 1
+			}
+		}
+		if e := at(lo * widest); e != nil && e.EstimatedMaxModelLen == *r.EstimatedMaxModelLen {
+			return e
+		}
+	}
+	return middle
+}
