@@ -49,9 +49,14 @@ func (c *comparison) vllm() error {
 // fit plans req and finds, among the pools that the log allows, the one whose tokens are
 // those observed.
 func (c *comparison) fit(req headcount.Request) (*fit, error) {
-	plan, err := c.plan(req)
+	plan, err := c.plan(c.pooled(req))
 	if err != nil {
 		return nil, err
+	}
+	if c.unsaidLength(&req, plan) {
+		if plan, err = c.plan(c.pooled(req)); err != nil {
+			return nil, err
+		}
 	}
 	f := &fit{plan: plan}
 	if !c.span(f, &req) {
@@ -70,8 +75,11 @@ func (c *comparison) fit(req headcount.Request) (*fit, error) {
 		again := req
 		again.NumGPUBlocksOverride, again.KVCacheMemory = blocks, 0
 		r, err := c.plan(again)
-		if err != nil || r.KVCache.Tokens == nil {
+		if err != nil {
 			return 0, 0
+		}
+		if kv := r.KVCache; kv.Tokens == nil {
+			return refused(kv.BlockSize, len(kv.Groups), r.Layout.DCP, blocks, r.Model.MaxModelLen)
 		}
 		return *r.KVCache.Tokens, *r.KVCache.MaxConcurrency
 	}
@@ -92,12 +100,59 @@ func (c *comparison) fit(req headcount.Request) (*fit, error) {
 	}
 	f.num = lo
 	f.tokens, f.concurrency = at(lo)
-	f.closes = (!haveTokens || f.tokens == tokens) && (!haveConcurrency || printed(f.concurrency, concurrency))
+	f.closes = (!haveTokens || f.tokens == tokens) && (!haveConcurrency || printed(f.concurrency, concurrency)) && c.counted(f)
 	if !f.closes && f.known {
 		f.num = f.blocks.lo + (f.blocks.hi-f.blocks.lo)/2
 		f.tokens, f.concurrency = at(f.num)
 	}
 	return f, nil
+}
+
+// refused is what a pool holds that is refused for want of room for one request, where that
+// is plain: some releases print it before they refuse.
+func refused(blockSize, groups, dcp int, blocks, maxLen int64) (tokens int64, concurrency float64) {
+	if groups != 1 || maxLen <= 0 {
+		return 0, 0
+	}
+	tokens = blocks * int64(blockSize) * int64(max(dcp, 1))
+	return tokens, float64(tokens) / float64(maxLen)
+}
+
+// pooled is req with the pool that the log shows, so that none is estimated.
+func (c *comparison) pooled(req headcount.Request) headcount.Request {
+	if req.KVCacheMemory > 0 || req.NumGPUBlocksOverride > 0 {
+		return req
+	}
+	if n, ok := c.seen.Int("num_blocks"); ok && n > 0 {
+		req.NumGPUBlocksOverride = n
+	} else if size, ok := c.seen.Size("available_bytes"); ok && size.Bytes > 0 {
+		req.KVCacheMemory = size.Bytes
+	} else if _, ok := c.seen.Int("tokens"); ok {
+		req.NumGPUBlocksOverride = mostBlocks
+	}
+	return req
+}
+
+// unsaidLength takes the longest request that fits where the log names no length and the
+// model's own is too long for the pool: the engine that printed this pool ran with less.
+func (c *comparison) unsaidLength(req *headcount.Request, plan *headcount.Report) bool {
+	if req.MaxModelLen != 0 || plan.Error == nil || plan.Error.Code != problem.DoesNotFit || !c.said("tokens") {
+		return false
+	}
+	req.MaxModelLen = -1
+	return true
+}
+
+// counted reports whether the blocks that the engine counted are among those that the pool
+// as printed may have.
+func (c *comparison) counted(f *fit) bool {
+	n, counted := c.seen.Int("num_blocks")
+	size, printed := c.seen.Size("available_bytes")
+	per := f.plan.Ranks[0].BytesPerBlock
+	if !counted || !printed || per == nil || *per == 0 || len(f.plan.Ranks) > 1 {
+		return true
+	}
+	return size.Least() / *per <= n && n <= size.Most() / *per
 }
 
 // printed reports whether the engine prints x as observed, with two decimals, or with what
@@ -210,7 +265,7 @@ func attentionBlock(plan *headcount.Report) int64 {
 
 // blockCount checks the blocks that the engine counted against the pool that it printed.
 func (c *comparison) blockCount(f *fit, observed int64) {
-	if n := f.plan.KVCache.NumBlocks; n != nil {
+	if n := f.plan.KVCache.NumBlocks; n != nil && c.request.KVCacheMemory > 0 {
 		c.exact("num_blocks", *n, observed, "pool ÷ bytes per block")
 		return
 	}
@@ -303,7 +358,7 @@ func (c *comparison) poolSize(plan *headcount.Report) {
 	case !ok:
 	case c.request.KVCacheMemory > 0:
 		c.within("available_bytes", c.request.KVCacheMemory, size, "as asked for")
-	case plan.Memory != nil && plan.Memory.KVBytes != nil && plan.PoolEstimated():
+	case plan.Memory != nil && plan.Memory.KVBytes != nil:
 		band := plan.Memory.KVBytes
 		c.estimate("available_bytes", band.P10, band.P50, band.P90, size, "estimate for the device")
 	}

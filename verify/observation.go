@@ -182,3 +182,6 @@ func (o *Observation) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(binding)
 }
+
+// ParseGiB reads a number of GiB as an engine prints it.
+func ParseGiB(text string) (Size, bool) { return gibibytes(text) }

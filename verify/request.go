@@ -40,8 +40,9 @@ func request(o *Observation, given headcount.Request) (req headcount.Request, as
 		delete(fields, "model")
 	}
 	if name, _ := fields["gpu"].(string); name != "" {
-		if _, err := hw.Lookup(name); err != nil {
+		if gpu, err := hw.Lookup(name); err != nil || !gpu.EngineRules() {
 			delete(fields, "gpu") // a device whose rules are not known is as good as one that is not named
+			assumed = append(assumed, "the rules of an H100, as the engine's for "+name+" are not known (--gpu)")
 		}
 	}
 	if method := o.Text("speculative_method"); method != "" {
@@ -63,7 +64,7 @@ func request(o *Observation, given headcount.Request) (req headcount.Request, as
 			fields[name] = value
 		}
 	}
-	assumed = fill(o, fields)
+	assumed = append(assumed, fill(o, fields)...)
 	data, err := json.Marshal(fields)
 	if err != nil {
 		return req, nil, err

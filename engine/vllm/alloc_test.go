@@ -123,7 +123,7 @@ func TestAllocator(t *testing.T) {
 // checkResult is what differs between our plan and the engine's for one pool.
 func checkResult(gs []group, row *golden.VLLMRow, blockOuter bool, want *golden.VLLMResult) string {
 	r := row.Resolved
-	d := demand{maxLen: r.MaxModelLen, inFlight: r.MaxInFlightTokens, encoder: int64(r.MaxNumBatchedTokens),
+	d := demand{kept: 1, maxLen: r.MaxModelLen, inFlight: r.MaxInFlightTokens, encoder: int64(r.MaxNumBatchedTokens),
 		dcp: int64(row.Layout.DCP), align: r.MambaCacheMode == "align"}
 	if len(gs) == 0 {
 		cache, scheduler, hash := blockSizes(gs, r.BlockSizeWorker, &d, r.PrefixCaching)

@@ -139,7 +139,7 @@ func (s *setup) alignBlock(found []backend, w *want) *problem.Error {
 	for _, b := range found {
 		common = lcm(common, s.gpu.kernelBlocks(b, w, w.modelHead, 0).least())
 	}
-	if s.v.mla {
+	if s.v.mla && s.rules.latentGrid {
 		step = max(step, 128)
 	}
 	if s.align {

@@ -178,7 +178,7 @@ func (s *setup) resolveCaching() *problem.Error {
 		s.chunked, s.prefixCaching = !whole, !whole && !(v.attentionFree && v.ownPooler)
 	default:
 		s.chunked = !v.encoderDecode
-		s.prefixCaching = !v.attentionFree && !v.encoderDecode
+		s.prefixCaching = !v.attentionFree && !v.encoderDecode && !(v.hybrid && s.rules.opaqueStates)
 	}
 	if b := s.opt.EnableChunkedPrefill; b != nil {
 		s.chunked = *b

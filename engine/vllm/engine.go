@@ -308,7 +308,10 @@ func (p *plan) backendsOn(stage int) []backend {
 // group groups the layers and sizes a block.
 func (p *plan) group() *problem.Error {
 	s := &p.setup
-	p.demand = demand{maxLen: s.maxLen, inFlight: s.inFlight, encoder: s.tokens, dcp: int64(s.layout.DCP), align: s.align}
+	p.demand = demand{maxLen: s.maxLen, inFlight: s.inFlight, encoder: s.tokens, dcp: int64(s.layout.DCP), align: s.align, byPage: s.rules.byPage}
+	if !s.rules.wholePool {
+		p.demand.kept = 1
+	}
 	outer, err := s.blockOuter(p.caches)
 	if err != nil {
 		return err

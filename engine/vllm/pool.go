@@ -42,6 +42,8 @@ type demand struct {
 	encoder  int64 // max_num_encoder_input_tokens
 	dcp      int64 // decode context parallel size
 	align    bool  // mamba_cache_mode is align
+	byPage   bool  // a request's blocks are counted in pages of the first group
+	kept     int64 // blocks of a pool that no request gets: the null block
 }
 
 // pages is how many blocks of a cache a request of the maximum length may hold at once
@@ -107,11 +109,21 @@ func (d *demand) perStage(gs []group, stage int32) int64 {
 }
 
 // perRequest is the blocks of a request as the scheduler counts them: stage 0's groups,
-// a uniform-type group by its first layer there.
+// a uniform-type group by its first layer there. byPage counts its bytes in pages of the
+// first group instead.
 func (d *demand) perRequest(gs []group) int64 {
-	var n int64
+	var n, bytes int64
+	fits := d.byPage
 	for i := range gs {
-		n += d.pages(gs[i].firstOn(0))
+		s := gs[i].firstOn(0)
+		pages := d.pages(s)
+		n += pages
+		size, ok := mul(pages, s.page())
+		bytes += size
+		fits = fits && ok && bytes >= 0
+	}
+	if page := gs[0].firstOn(0).page(); fits && page > 0 && bytes > 0 {
+		return ceil(bytes, page)
 	}
 	return n
 }
@@ -184,11 +196,11 @@ func (d demand) fits(gs []group, stage int32, blocks int64) int64 {
 }
 
 // admit checks that each stage's pool of available bytes holds one request of the maximum
-// length, beside the null block that the pool keeps back (_check_enough_kv_cache_memory).
+// length, beside what the pool keeps back (_check_enough_kv_cache_memory).
 func (d *demand) admit(gs []group, perBlock []int64, p pool) *problem.Error {
 	for stage, bytes := range perBlock {
 		available := p.bytes(bytes)
-		usable := available - bytes
+		usable := available - d.kept*bytes
 		if usable <= 0 {
 			e := problem.New(problem.DoesNotFit, "kv_cache_memory_bytes", available, "No available memory for the cache blocks.").
 				WithHint("Try increasing `gpu_memory_utilization` when initializing the engine")
@@ -255,9 +267,9 @@ func gib(bytes float64) string {
 // autoFit is the longest length that every stage's pool holds, at most d's
 // (_auto_fit_max_model_len), and the usable bytes of the stage that limits it.
 func (d *demand) autoFit(gs []group, perBlock []int64, p pool) (length, limit int64) {
-	length, limit = d.maxLen, p.bytes(perBlock[0])-perBlock[0]
+	length, limit = d.maxLen, p.bytes(perBlock[0])-d.kept*perBlock[0]
 	for stage, bytes := range perBlock {
-		usable := p.bytes(bytes) - bytes
+		usable := p.bytes(bytes) - d.kept*bytes
 		if n := d.fits(gs, int32(stage), max(usable, 0)/bytes); n < length {
 			length, limit = n, usable
 		}

@@ -100,15 +100,18 @@ func tensor(t dtype.Type, dims ...int64) state {
 // leave a state behind at a block's end, and the tokens that it lies a multiple of. Each
 // mixer has its own kernels for that.
 func (s *setup) checkpoints(m *model.State) (blocks, align int64) {
+	r := s.rules
 	switch m.Mixer {
 	case model.Mamba2:
-		return 1, 1
+		if r.mambaLeaves {
+			return 1, 1
+		}
 	case model.GatedDeltaNet:
 		if s.checkpointGrid() > 1 {
 			return 1, s.stateBlock
 		}
 	case model.KDA:
-		if s.v.kimiK3() && s.flashKDA(m) {
+		if r.kdaLeaves && s.v.kimiK3() && s.flashKDA(m) {
 			return 1, 16
 		}
 	}
@@ -119,7 +122,7 @@ func (s *setup) checkpoints(m *model.State) (blocks, align int64) {
 // checkpoints: 64 when every recurrent layer is a gated delta net that FlashInfer prefills,
 // else 1 (qwen_gdn_linear_attn.py, _resolve_gdn_prefill_backend).
 func (s *setup) checkpointGrid() int64 {
-	if !s.align || len(s.v.states) == 0 {
+	if !s.align || !s.rules.deltaLeaves || len(s.v.states) == 0 {
 		return 1
 	}
 	for i := range s.v.states {

@@ -28,6 +28,12 @@ type release struct {
 
 	scalesTwice bool // experts' scales in MXFP4 stay beside the kernel's copy
 
+	// Mixers whose prefills leave states behind, for which a request holds a block more.
+	kdaLeaves, mambaLeaves, deltaLeaves bool
+	latentGrid                          bool // beside states, blocks of latents are multiples of 128
+
+	opaqueStates bool // no prefix caching of models with states, unless told otherwise
+
 	async    bool // schedules the next step while one runs, unless told otherwise
 	inFlight bool // windows hold what all steps in flight schedule, not one step's tokens
 
@@ -37,7 +43,10 @@ type release struct {
 	backendBlocks             bool
 	hopper, blackwell, sparse int64
 
+	wholePool bool // a request may take all blocks; later one is kept back
+
 	// How a pool is logged (v1/core/kv_cache_utils.py).
+	byPage    bool // a request's blocks are its bytes in the first group's pages, not a sum over groups
 	twoLines  bool // tokens and concurrency in a line each
 	byBlocks  bool // tokens are blocks / groups × the smallest block, not concurrency × length
 	perToken  bool // concurrency is tokens / length
@@ -52,7 +61,7 @@ var changes = []struct {
 	apply func(*release)
 }{
 	{version{0, 8, 0}, func(r *release) {
-		*r = release{fraction: 0.9, scalesTwice: true, hopper: 64, twoLines: true, byBlocks: true, perToken: true, alwaysGPU: true}
+		*r = release{fraction: 0.9, scalesTwice: true, hopper: 64, opaqueStates: true, wholePool: true, byPage: true, twoLines: true, byBlocks: true, perToken: true, alwaysGPU: true}
 	}},
 	{version{0, 9, 0}, func(r *release) { r.smallA100, r.perToken = true, false }},
 	{version{0, 10, 1}, func(r *release) { r.blackwell = 128 }}, // CUTLASS_MLA
@@ -63,9 +72,12 @@ var changes = []struct {
 	{version{0, 20, 0}, func(r *release) { r.fraction = 0.92 }},
 	{version{0, 20, 1}, func(r *release) { r.byBlocks = false }},
 	{version{0, 26, 0}, func(r *release) { r.inFlight = true }},
-	{version{0, 28, 0}, func(r *release) { r.large160, r.twoLines = true, false }},
+	{version{0, 27, 0}, func(r *release) { r.byPage, r.latentGrid = false, true }},
+	{version{0, 28, 0}, func(r *release) { r.large160, r.opaqueStates, r.twoLines = true, false, false }},
+	{version{0, 29, 0}, func(r *release) { r.wholePool, r.kdaLeaves = false, true }},
 	{version{0, 30, 0}, func(r *release) { r.alwaysGPU = false }},
-	{version{0, 33, 0}, func(r *release) { r.smallSpark, r.scalesTwice = true, false }},
+	{version{0, 32, 0}, func(r *release) { r.mambaLeaves = true }},
+	{version{0, 33, 0}, func(r *release) { r.smallSpark, r.deltaLeaves, r.scalesTwice = true, true, false }},
 }
 
 // releases are the rules after each change; the last one that is not after a version holds
@@ -183,14 +195,16 @@ type version [3]int
 
 func (v version) before(o version) bool { return slices.Compare(v[:], o[:]) < 0 }
 
-// parseVersion reads "0.33.0" or "0.33", with or without a "v" and what builds append.
+// parseVersion reads "0.33.0" or "0.33", with or without a "v" and what builds append:
+// "0.29.1rc1.dev17+gd2d649e67" has the rules of 0.29.1.
 func parseVersion(s string) (v version, ok bool) {
 	s, _, _ = strings.Cut(strings.TrimPrefix(s, "v"), "+")
 	parts := strings.Split(s, ".")
-	if len(parts) < 2 {
-		return v, false
+	if len(parts) < 2 || strings.HasPrefix(parts[min(2, len(parts)-1)], "dev") {
+		return v, false // a build without tags calls itself 0.1.dev1
 	}
 	for i, part := range parts[:min(len(parts), len(v))] {
+		part, _, _ = strings.Cut(part, "rc")
 		n, err := strconv.Atoi(part)
 		if err != nil || n < 0 {
 			return v, false
