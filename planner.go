@@ -114,6 +114,19 @@ func (p *Planner) plan(ctx context.Context, req *Request, r *Report) error {
 	return r.estimatePool(eng, job)
 }
 
+// Model resolves the model that a request asks about, as plans of it do.
+func (p *Planner) Model(ctx context.Context, req Request) (*model.Model, error) {
+	eng, err := lookupEngine(req.Engine)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.subject(ctx, &req, eng)
+	if err != nil {
+		return nil, err
+	}
+	return s.model, nil
+}
+
 // lookupEngine takes "vllm", "sglang", each with "@version", and "" for vLLM.
 func lookupEngine(name string) (engine.Engine, error) {
 	base, version, _ := strings.Cut(name, "@")

@@ -1,6 +1,6 @@
 package verify
 
-func (c *comparison) adviseVLLM(f *fit) {}
-func (c *comparison) sglang() error     { return nil }
-func (c *comparison) llama() error      { return nil }
-func (c *comparison) trtllm() error     { return nil }
+import "headcount"
+
+func (c *comparison) adviseVLLM(f *fit)              {}
+func (c *comparison) adviseSGLang(*headcount.Report) {}

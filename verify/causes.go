@@ -20,31 +20,78 @@ type cause struct {
 
 // cause tries the known causes one at a time and names the one that closes the difference,
 // or those between which the numbers do not decide; nil when none does. What the log leaves
-// open comes before what it says.
+// open comes before what it says, and last comes another release together with one thing more,
+// for a log that names none.
 func (c *comparison) cause() *string {
 	if c.tried {
 		return c.closing
 	}
 	c.tried = true
+	closes := func(r headcount.Request) bool {
+		f, err := c.fit(r)
+		return err == nil && f.checked && f.known && f.closes
+	}
 	all := c.causes()
-	for _, said := range [...]bool{false, true} {
-		var closing []string
-		for _, k := range all {
-			req := c.request
-			if c.known(k.fact) != said || !k.try(&req) {
-				continue
-			}
-			if f, err := c.fit(req); err == nil && f.checked && f.known && f.closes {
-				closing = append(closing, k.says)
-			}
-		}
-		if len(closing) > 0 {
-			c.closing = new(strings.Join(closing[:min(len(closing), 3)], ", or "))
-			return c.closing
+	open := slices.DeleteFunc(slices.Clone(all), func(k cause) bool { return c.known(k.fact) })
+	if c.closing = c.first(all, closes); c.closing == nil {
+		c.closing = either(c.closers(paired(open), closes))
+	}
+	if c.closing == nil {
+		c.closing = c.poolCause()
+	}
+	return c.closing
+}
+
+// first is what those causes say that close a difference: those about what the log leaves
+// open, or else those about what it says.
+func (c *comparison) first(all []cause, closes func(headcount.Request) bool) *string {
+	var open, said []cause
+	for _, k := range all {
+		if c.known(k.fact) {
+			said = append(said, k)
+		} else {
+			open = append(open, k)
 		}
 	}
-	c.closing = c.poolCause()
-	return c.closing
+	if closing := c.closers(open, closes); len(closing) > 0 {
+		return either(closing)
+	}
+	return either(c.closers(said, closes))
+}
+
+// either is what may be, of a few; nil when there is nothing.
+func either(says []string) *string {
+	if len(says) == 0 {
+		return nil
+	}
+	return new(strings.Join(says[:min(len(says), 3)], ", or "))
+}
+
+// closers are what those causes say that close the difference.
+func (c *comparison) closers(causes []cause, closes func(headcount.Request) bool) (closing []string) {
+	for _, k := range causes {
+		if req := c.request; k.try(&req) && closes(req) {
+			closing = append(closing, k.says)
+		}
+	}
+	return closing
+}
+
+// paired are the releases, each with one cause more.
+func paired(open []cause) (pairs []cause) {
+	for _, release := range open {
+		if release.fact != "version" {
+			continue
+		}
+		for _, k := range open {
+			if k.fact != "version" {
+				pairs = append(pairs, cause{"version", release.says + ", and " + k.says, func(r *headcount.Request) bool {
+					return release.try(r) && k.try(r)
+				}})
+			}
+		}
+	}
+	return pairs
 }
 
 // causes are the changes to a request, each with what it would mean.
@@ -55,7 +102,7 @@ func (c *comparison) causes() []cause {
 	if _, version, ok := strings.Cut(c.request.Engine, "@"); ok {
 		was = version
 	}
-	for _, v := range [...]string{vllm.Version, "0.20.0", "0.8.5"} {
+	for _, v := range [...]string{vllm.Version, "0.27.1", "0.20.0", "0.8.5"} {
 		add("version", fmt.Sprintf("the log's formula is that of vLLM %s, not of %s", v, was), change("vllm@"+v, func(r *headcount.Request) *string { return &r.Engine }))
 	}
 	for _, off := range [...]bool{true, false} {
@@ -107,40 +154,49 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// poolCause tries pools that are other than they read: gigabytes for gibibytes, all data
-// parallel ranks counted together.
+// poolCause tries pools that are other than they read: counted together over data-parallel
+// replicas, given in gigabytes, or smaller on a rank that the log does not show.
 func (c *comparison) poolCause() *string {
 	tokens, ok := c.seen.Int("tokens")
 	if !ok {
 		return nil
 	}
-	if n := c.request.DP; n > 1 && tokens%int64(n) == 0 {
-		one := *c.seen
-		one.Facts = slices.Clone(c.seen.Facts)
-		one.Set(Fact{Name: "tokens", Value: tokens / int64(n)})
-		if c.closesFor(&one) {
-			return new(fmt.Sprintf("the tokens of %d data-parallel replicas, each with a pool of its own, counted together", n))
+	if n := int64(c.request.DP); n > 1 && tokens%n == 0 {
+		if f := c.fitOf(Fact{Name: "tokens", Value: tokens / n}); f != nil {
+			return new(fmt.Sprintf("the tokens of %d data-parallel replicas, each with a pool of its own, are counted together", n))
 		}
 	}
-	giga := *c.seen
-	giga.Facts = slices.Clone(c.seen.Facts)
-	for i := range giga.Facts {
-		if s, ok := giga.Facts[i].Value.(Size); ok && giga.Facts[i].Name == "available_bytes" {
-			giga.Facts[i].Value = Size{int64(float64(s.Bytes) / (1 << 30) * 1e9), int64(float64(s.Slack) / (1 << 30) * 1e9)}
-		}
+	pool, ok := c.seen.Find("available_bytes")
+	size, isSize := pool.Value.(Size)
+	if !ok || !isSize {
+		return nil
 	}
-	if c.closesFor(&giga) {
+	pool.Value = Size{int64(float64(size.Bytes) / (1 << 30) * 1e9), size.Slack}
+	if c.fitOf(pool) != nil {
 		return new("the pool is given in GB of 10^9 bytes")
+	}
+	if ranks := max(c.request.TP, 1) * max(c.request.PP, 1); ranks > len(c.seen.All("available_bytes")) {
+		least := size.Least() / 32 * 31
+		pool.Value = Size{(least + size.Least()) / 2, (size.Least() - least) / 2}
+		if f := c.fitOf(pool); f != nil && f.plan.Ranks[0].BytesPerBlock != nil {
+			return new(fmt.Sprintf("the smallest rank binds: one with %s, of which the log shows nothing", units.Bytes(f.num**f.plan.Ranks[0].BytesPerBlock)))
+		}
 	}
 	return nil
 }
 
-// closesFor reports whether the plan fits another observation.
-func (c *comparison) closesFor(o *Observation) bool {
+// fitOf is the fit with one fact other than it was observed, nil when it does not close.
+func (c *comparison) fitOf(f Fact) *fit {
+	seen := *c.seen
+	seen.Facts = slices.Clone(c.seen.Facts)
+	seen.Set(f)
 	other := *c
-	other.seen = o
-	f, err := other.fit(c.request)
-	return err == nil && f.known && f.checked && f.closes
+	other.seen = &seen
+	found, err := other.fit(c.request)
+	if err != nil || !found.known || !found.checked || !found.closes {
+		return nil
+	}
+	return found
 }
 
 // known reports whether the log says a fact, or the engine's release.

@@ -25,6 +25,19 @@ type fit struct {
 // A span is from lo to hi, both possible.
 type span struct{ lo, hi int64 }
 
+// first is the first number for which reached holds, which holds for all that follow; hi
+// when it holds for none.
+func (s span) first(reached func(int64) bool) int64 {
+	for s.lo < s.hi {
+		if mid := s.lo + (s.hi-s.lo)/2; reached(mid) {
+			s.hi = mid
+		} else {
+			s.lo = mid + 1
+		}
+	}
+	return s.lo
+}
+
 // mostBlocks bounds a pool whose size nothing tells.
 const mostBlocks = 1 << 32
 
@@ -36,7 +49,7 @@ func (c *comparison) vllm() error {
 	}
 	c.report.Plan, c.report.Model = f.plan, f.plan.Model.Name
 	c.weights(f.plan)
-	c.poolSize(f.plan)
+	c.poolSize()
 	if f.checked {
 		c.capacity(f)
 	}
@@ -83,23 +96,14 @@ func (c *comparison) fit(req headcount.Request) (*fit, error) {
 		}
 		return *r.KVCache.Tokens, *r.KVCache.MaxConcurrency
 	}
-	reached := func(blocks int64) bool {
-		t, x := at(blocks)
-		if haveTokens {
-			return t >= tokens
-		}
-		return math.Round(x*100) >= math.Round(concurrency*100)
+	if haveTokens {
+		f.num = f.blocks.first(func(blocks int64) bool { t, _ := at(blocks); return t >= tokens })
 	}
-	lo, hi := f.blocks.lo, f.blocks.hi
-	for lo < hi {
-		if mid := lo + (hi-lo)/2; reached(mid) {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
+	if haveConcurrency { // several numbers of blocks may print the same tokens
+		f.num = max(f.num, f.blocks.first(func(blocks int64) bool { _, x := at(blocks); return math.Round(x*100) >= math.Round(concurrency*100) }))
 	}
-	f.num = lo
-	f.tokens, f.concurrency = at(lo)
+	f.num = max(f.num, f.blocks.lo)
+	f.tokens, f.concurrency = at(f.num)
 	f.closes = (!haveTokens || f.tokens == tokens) && (!haveConcurrency || printed(f.concurrency, concurrency)) && c.counted(f)
 	if !f.closes && f.known {
 		f.num = f.blocks.lo + (f.blocks.hi-f.blocks.lo)/2
@@ -147,12 +151,8 @@ func (c *comparison) unsaidLength(req *headcount.Request, plan *headcount.Report
 // as printed may have.
 func (c *comparison) counted(f *fit) bool {
 	n, counted := c.seen.Int("num_blocks")
-	size, printed := c.seen.Size("available_bytes")
-	per := f.plan.Ranks[0].BytesPerBlock
-	if !counted || !printed || per == nil || *per == 0 || len(f.plan.Ranks) > 1 {
-		return true
-	}
-	return size.Least() / *per <= n && n <= size.Most() / *per
+	blocks, printed := c.printedBlocks(f.plan)
+	return !counted || !printed || blocks.lo <= n && n <= blocks.hi
 }
 
 // printed reports whether the engine prints x as observed, with two decimals, or with what
@@ -183,28 +183,40 @@ func (c *comparison) span(f *fit, req *headcount.Request) bool {
 		f.blocks = span{*n, *n}
 		return true
 	}
-	f.blocks = span{math.MaxInt64, math.MaxInt64}
+	var printed bool
+	if f.blocks, printed = c.printedBlocks(f.plan); printed {
+		return f.blocks.hi >= f.blocks.lo
+	}
+	f.known = false
+	f.blocks = span{1, mostBlocks}
+	return len(f.plan.KVCache.Groups) > 0
+}
+
+// printedBlocks are the blocks that the printed sizes of the pool allow, on the rank that
+// has the fewest.
+func (c *comparison) printedBlocks(plan *headcount.Report) (blocks span, ok bool) {
+	blocks = span{math.MaxInt64, math.MaxInt64}
+	covered := map[int]bool{}
 	for _, reading := range c.seen.All("available_bytes") {
-		size, ok := reading.Value.(Size)
-		if !ok || size.Bytes <= 0 {
+		size, isSize := reading.Value.(Size)
+		if !isSize || size.Bytes <= 0 {
 			continue
 		}
-		for i := range f.plan.Ranks {
-			rank := &f.plan.Ranks[i]
+		for i := range plan.Ranks {
+			rank := &plan.Ranks[i]
 			if rank.BytesPerBlock == nil || *rank.BytesPerBlock == 0 || !onStage(reading.Rank, rank.Stage) {
 				continue
 			}
-			f.blocks.lo = min(f.blocks.lo, size.Least() / *rank.BytesPerBlock)
-			f.blocks.hi = min(f.blocks.hi, size.Most() / *rank.BytesPerBlock)
+			covered[rank.Stage] = true
+			blocks.lo = min(blocks.lo, size.Least() / *rank.BytesPerBlock)
+			blocks.hi = min(blocks.hi, size.Most() / *rank.BytesPerBlock)
 		}
 	}
-	if f.blocks.lo == math.MaxInt64 {
-		f.known = false
-		f.blocks = span{1, mostBlocks}
-		return len(f.plan.KVCache.Groups) > 0
+	if len(covered) < len(plan.Ranks) {
+		blocks.lo = 1 // a stage of which no size is printed may have less
 	}
-	f.blocks.lo = max(f.blocks.lo, 1)
-	return f.blocks.hi >= f.blocks.lo
+	blocks.lo = max(blocks.lo, 1)
+	return blocks, blocks.hi != math.MaxInt64
 }
 
 // capacity adds the checks of blocks, tokens and concurrency, with the cause of a difference.
@@ -269,18 +281,17 @@ func (c *comparison) blockCount(f *fit, observed int64) {
 		c.exact("num_blocks", *n, observed, "pool ÷ bytes per block")
 		return
 	}
-	size, ok := c.seen.Size("available_bytes")
-	per := f.plan.Ranks[0].BytesPerBlock
-	if !ok || per == nil || len(f.plan.Ranks) > 1 || *per == 0 {
+	blocks, ok := c.printedBlocks(f.plan)
+	if !ok {
 		return
 	}
-	lo, hi := size.Least() / *per, size.Most() / *per
-	check := Check{Name: "num_blocks", Predicted: size.Bytes / *per, Observed: observed, How: fmt.Sprintf("%d to %d, as the pool is printed", lo, hi)}
-	check.Exact = lo <= observed && observed <= hi
+	check := Check{Name: "num_blocks", Predicted: blocks.lo + (blocks.hi-blocks.lo)/2, Observed: observed,
+		How: fmt.Sprintf("%d to %d, as the pool is printed", blocks.lo, blocks.hi)}
+	check.Exact = blocks.lo <= observed && observed <= blocks.hi
 	if check.Exact {
 		check.Predicted = observed
 	} else {
-		check.Difference = float64(observed - size.Bytes / *per)
+		check.Difference = float64(observed - (blocks.lo + (blocks.hi-blocks.lo)/2))
 		check.Cause = c.cause()
 	}
 	check.Agrees = check.Exact
@@ -352,16 +363,21 @@ func (c *comparison) weightCause(observed Size, predicted int64) *string {
 }
 
 // poolSize compares the pool with the one asked for, or with the estimate for the device.
-func (c *comparison) poolSize(plan *headcount.Report) {
+func (c *comparison) poolSize() {
 	size, ok := c.seen.Size("available_bytes")
-	switch {
-	case !ok:
-	case c.request.KVCacheMemory > 0:
-		c.within("available_bytes", c.request.KVCacheMemory, size, "as asked for")
-	case plan.Memory != nil && plan.Memory.KVBytes != nil:
-		band := plan.Memory.KVBytes
-		c.estimate("available_bytes", band.P10, band.P50, band.P90, size, "estimate for the device")
+	if !ok {
+		return
 	}
+	if c.request.KVCacheMemory > 0 {
+		c.within("available_bytes", c.request.KVCacheMemory, size, "as asked for")
+		return
+	}
+	plan, err := c.plan(c.request)
+	if err != nil || plan.Memory == nil || plan.Memory.KVBytes == nil || plan.Layout.PP > 1 {
+		return
+	}
+	band := plan.Memory.KVBytes
+	c.estimate("available_bytes", band.P10, band.P50, band.P90, size, "estimate for "+c.request.GPU)
 }
 
 // graphs compares the memory of captured graphs with its band.

@@ -129,6 +129,9 @@ func numeral(text string) (digits, rest string, ok bool) {
 	return strings.ReplaceAll(text[from:to], ",", ""), text[to:], true
 }
 
+// mostWhole bounds the numbers that are read from text: tokens, blocks, cells, layers.
+const mostWhole = 1 << 42
+
 // wholeNumber is the first number in text, if it is a whole one.
 func wholeNumber(text string) (n int64, rest string, ok bool) {
 	digits, rest, ok := numeral(text)
@@ -136,7 +139,7 @@ func wholeNumber(text string) (n int64, rest string, ok bool) {
 		return 0, "", false
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
-	return n, rest, err == nil
+	return n, rest, err == nil && -mostWhole < n && n < mostWhole
 }
 
 // decimal is the first number in text.

@@ -124,7 +124,10 @@ func (v *Verifier) verify(ctx context.Context, r *Report, given headcount.Reques
 		return err
 	}
 	r.Assumed = assumed
-	if req.Model == "" && len(req.Config) == 0 {
+	if o.Engine == llamaName && given.Model == "" && len(given.Config) == 0 {
+		req.Model = "" // general.name is prose, and the log has the widths of the layers
+	}
+	if req.Model == "" && len(req.Config) == 0 && o.Engine != llamaName {
 		return problem.New(problem.MissingField, "model", nil, "%s does not name its model", o.Source).WithHint("--model NAME, or a folder or config.json")
 	}
 	c := &comparison{ctx: ctx, verifier: v, report: r, seen: o, request: req}

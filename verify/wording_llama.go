@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"strconv"
 	"strings"
 )
 
@@ -9,14 +10,12 @@ const llamaName = "llama.cpp"
 // llamaWordings are llama.cpp's, and so Ollama's, which runs it.
 var llamaWordings = []wording{
 	{"llama_model_loader: loaded meta data with ", llamaName, func(l *line) { l.announce("model") }},
-	{"build: ", "", func(l *line) {
-		if n, rest, ok := wholeNumber(l.after); ok && strings.HasPrefix(rest, " (") && len(l.parser.starts) > 0 {
-			if o := l.start(); o.Engine == llamaName {
-				o.Version = "b" + digits(n)
-			}
+	{"build: ", llamaName, func(l *line) {
+		if n, rest, ok := wholeNumber(l.after); ok && strings.HasPrefix(rest, " (") {
+			l.announce("build").Version = "b" + strconv.FormatInt(n, 10)
 		}
 	}},
-	{"general.name ", "", func(l *line) { l.metadata("model") }},
+	{"general.name ", llamaName, func(l *line) { l.metadata("model") }},
 	{"general.name", llamaName, func(l *line) { l.printed("model") }},
 	{" n_layer ", llamaName, func(l *line) { l.printed("n_layer") }},
 	{" n_embd_k_gqa ", llamaName, func(l *line) { l.printed("n_embd_k_gqa") }},
@@ -34,6 +33,9 @@ var llamaWordings = []wording{
 
 // printed keeps a setting of the form "llama_context: n_ctx = 4096".
 func (l *line) printed(name string) {
+	if !strings.Contains(l.before, "llama") && !strings.Contains(l.before, "llm_load") && !strings.Contains(l.before, "print_info") {
+		return
+	}
 	value, ok := strings.CutPrefix(strings.TrimLeft(l.after, " "), "=")
 	if !ok {
 		return

@@ -1,9 +1,6 @@
 package verify
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 const trtllmName = "tensorrt-llm"
 
@@ -33,5 +30,3 @@ var trtllmWordings = []wording{
 		}
 	}},
 }
-
-func digits(n int64) string { return strconv.FormatInt(n, 10) }

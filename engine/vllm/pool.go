@@ -112,20 +112,39 @@ func (d *demand) perStage(gs []group, stage int32) int64 {
 // a uniform-type group by its first layer there. byPage counts its bytes in pages of the
 // first group instead.
 func (d *demand) perRequest(gs []group) int64 {
-	var n, bytes int64
-	fits := d.byPage
-	for i := range gs {
-		s := gs[i].firstOn(0)
-		pages := d.pages(s)
-		n += pages
-		size, ok := mul(pages, s.page())
-		bytes += size
-		fits = fits && ok && bytes >= 0
+	if d.byPage {
+		if n, ok := d.inFirstPages(gs); ok {
+			return n
+		}
 	}
-	if page := gs[0].firstOn(0).page(); fits && page > 0 && bytes > 0 {
-		return ceil(bytes, page)
+	var n int64
+	for i := range gs {
+		n += d.pages(gs[i].firstOn(0))
 	}
 	return n
+}
+
+// inFirstPages is a request's bytes over the first group's page; the page of a uniform-type
+// group is one of each of its layers.
+func (d *demand) inFirstPages(gs []group) (int64, bool) {
+	var bytes, first int64
+	for i := range gs {
+		page := gs[i].firstOn(0).page()
+		if gs[i].uniform {
+			page = 0
+			for _, s := range gs[i].shares {
+				page += s.n * s.spec.page()
+			}
+		}
+		size, ok := mul(d.onStage(&gs[i], 0), page)
+		if bytes += size; !ok || bytes < 0 {
+			return 0, false
+		}
+		if i == 0 {
+			first = page
+		}
+	}
+	return ceil(bytes, max(first, 1)), first > 0 && bytes > 0
 }
 
 // firstOn is the spec of the group's first layer on a stage, of its first layer at all
