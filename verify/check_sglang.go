@@ -116,6 +116,13 @@ func (c *comparison) tokensBetween(req headcount.Request) (lo, hi int64, ok bool
 
 // sglangPools checks the bytes of each pool line against those that its tokens take.
 func (c *comparison) sglangPools(plan *headcount.Report) {
+	if size, ok := c.seen.Size("pools_bytes"); ok {
+		var sum int64
+		for _, p := range plan.KVCache.Pools {
+			sum += p.KBytes + p.VBytes
+		}
+		c.within("pools_bytes", sum, size, "all pools of one rank")
+	}
 	for i, pool := range plan.KVCache.Pools {
 		for _, prefix := range [...]string{"", "swa_", "second_"} {
 			n, ok := c.seen.Int(prefix + "pool_tokens")

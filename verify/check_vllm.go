@@ -237,8 +237,8 @@ func (c *comparison) capacity(f *fit) {
 	if n, ok := c.seen.Int("num_blocks"); ok {
 		c.blockCount(f, n)
 	}
-	if n, ok := c.seen.Int("block_size"); ok && f.plan.KVCache.BlockSize > 0 && c.request.BlockSize == 0 {
-		c.exact("block_size", int64(f.plan.KVCache.BlockSize), n, "")
+	if n, ok := c.seen.Int("resolved_block_size"); ok && f.plan.KVCache.BlockSize > 0 {
+		c.exact("block_size", int64(f.plan.KVCache.BlockSize), n, "tokens of a block")
 	}
 	if n, ok := c.seen.Int("aligned_block_size"); ok && f.plan.KVCache.BlockSize > 0 {
 		c.exact("block_size", attentionBlock(f.plan), n, "attention's, as large as a state's page")

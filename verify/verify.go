@@ -31,7 +31,8 @@ type Report struct {
 	Refusal       *Refusal           `json:"refusal"`
 	Advice        []Advice           `json:"advice"`
 
-	Plan *headcount.Report `json:"-"` // what was planned
+	Plan    *headcount.Report `json:"-"` // what was planned
+	request headcount.Request // that asked for it
 }
 
 // A Check is one figure, predicted and observed.
@@ -123,7 +124,7 @@ func (v *Verifier) verify(ctx context.Context, r *Report, given headcount.Reques
 	if err != nil {
 		return err
 	}
-	r.Assumed = assumed
+	r.Assumed, r.request = assumed, req
 	if o.Engine == llamaName && given.Model == "" && len(given.Config) == 0 {
 		req.Model = "" // general.name is prose, and the log has the widths of the layers
 	}

@@ -42,6 +42,7 @@ var vllmWordings = []wording{
 	{"model weights take ", vllmName, func(l *line) { l.profile("weights_bytes", "non_torch_bytes", "activation_bytes", "available_bytes") }},
 	{"Available KV cache memory: ", vllmName, func(l *line) { l.size("available_bytes") }},
 	{"Current kv cache memory in use is ", vllmName, func(l *line) { l.size("available_bytes") }},
+	{"GiB) to fit into requested memory, or `--kv-cache-memory=", vllmName, func(l *line) { l.rank = ""; l.whole("suggested_pool") }},
 	{"Explicitly set (", vllmName, func(l *line) { l.size("available_bytes") }},
 	{"reserved ", vllmName, func(l *line) { // "Initial free memory 139.8 GiB, reserved 40.0 GiB memory for KV Cache as specified by kv_cache_memory_bytes"
 		if strings.Contains(l.after, " memory for KV Cache as specified by kv_cache_memory_bytes") {
