@@ -67,6 +67,7 @@ type Options struct {
 	DisableCUDAGraph   bool    `json:"disable_cuda_graph,omitempty" help:"capture no graphs (SGLang)"`
 
 	DisableHybridKVCacheManager bool   `json:"disable_hybrid_kv_cache_manager,omitempty" help:"price window layers as full ones (vLLM)"`
+	MLADisable                  bool   `json:"vllm_mla_disable,omitempty" help:"cache keys and values of all heads in place of latents, as VLLM_MLA_DISABLE=1 does (vLLM)"`
 	EnablePrefixCaching         *bool  `json:"enable_prefix_caching,omitempty" help:"reuse blocks of equal prefixes (vLLM)"`
 	EnableChunkedPrefill        *bool  `json:"enable_chunked_prefill,omitempty" help:"cut prefills into chunks (vLLM)"`
 	AsyncScheduling             *bool  `json:"async_scheduling,omitempty" help:"schedule the next step while one runs (vLLM)"`

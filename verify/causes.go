@@ -102,9 +102,10 @@ func (c *comparison) causes() []cause {
 	if _, version, ok := strings.Cut(c.request.Engine, "@"); ok {
 		was = version
 	}
-	for _, v := range [...]string{vllm.Version, "0.27.1", "0.20.0", "0.8.5"} {
+	for _, v := range [...]string{vllm.Version, "0.27.1", "0.20.0", "0.8.5", "0.6.6"} {
 		add("version", fmt.Sprintf("the log's formula is that of vLLM %s, not of %s", v, was), change("vllm@"+v, func(r *headcount.Request) *string { return &r.Engine }))
 	}
+	add("mla", "latents are cached as keys and values of all heads (VLLM_MLA_DISABLE=1)", change(true, func(r *headcount.Request) *bool { return &r.MLADisable }))
 	for _, off := range [...]bool{true, false} {
 		add("disable_hybrid_kv_cache_manager", "the hybrid cache manager is "+onOff(!off), change(off, func(r *headcount.Request) *bool { return &r.DisableHybridKVCacheManager }))
 	}

@@ -237,6 +237,9 @@ func (c *comparison) capacity(f *fit) {
 	if n, ok := c.seen.Int("num_blocks"); ok {
 		c.blockCount(f, n)
 	}
+	if n, ok := c.seen.Int("cpu_blocks"); ok {
+		c.hostBlocks(f.plan, n)
+	}
 	if n, ok := c.seen.Int("resolved_block_size"); ok && f.plan.KVCache.BlockSize > 0 {
 		c.exact("block_size", int64(f.plan.KVCache.BlockSize), n, "tokens of a block")
 	}
@@ -296,6 +299,19 @@ func (c *comparison) blockCount(f *fit, observed int64) {
 	}
 	check.Agrees = check.Exact
 	c.add(check)
+}
+
+// hostBlocks checks the blocks that the first engine kept on the host: as many as its swap
+// space holds, so that they tell the bytes of a block whatever the pool.
+func (c *comparison) hostBlocks(plan *headcount.Report, observed int64) {
+	space, said := c.seen.Float("swap_space")
+	if !said {
+		space = 4 // GiB of a rank, the default
+	}
+	if len(plan.Ranks) == 0 || plan.Ranks[0].BytesPerBlock == nil || *plan.Ranks[0].BytesPerBlock == 0 || !(space >= 0 && space < 1<<20) {
+		return
+	}
+	c.exact("cpu_blocks", int64(space*(1<<30)) / *plan.Ranks[0].BytesPerBlock, observed, fmt.Sprintf("%g GiB of swap space", space))
 }
 
 // weights compares what a rank loaded. The engine's figure is what the allocator took while

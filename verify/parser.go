@@ -191,7 +191,7 @@ func speaker(before string) (process, rank string) {
 			rank = joined(parts)
 		case m[2] != "":
 			process, rank = process+m[2], "TP"+m[2]
-		case strings.Contains(process, "Worker"):
+		case strings.Contains(process, "Worker") && process != "Worker":
 			process, rank = process+m[3], "worker "+strings.TrimSpace(m[4]+" "+m[3]) // Ray's and V0's have no number
 		}
 		return process, rank

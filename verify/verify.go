@@ -29,6 +29,7 @@ type Report struct {
 	Assumed       []string           `json:"assumed"` // what nothing says, and was taken as it is by default
 	Checks        []Check            `json:"checks"`
 	Refusal       *Refusal           `json:"refusal"`
+	Fell          *Refusal           `json:"fell"` // the exception that ended it after it had started
 	Advice        []Advice           `json:"advice"`
 
 	Plan    *headcount.Report `json:"-"` // what was planned
@@ -40,6 +41,7 @@ type Check struct {
 	Name      string `json:"name"`
 	Predicted any    `json:"predicted"` // int64, float64 or string; nil: not known
 	Observed  any    `json:"observed"`
+	Slack     int64  `json:"slack"` // how far what was printed may be off for its rounding, in bytes
 	// Exact tells that the two are the same, as far as the engine's rounding lets see.
 	Exact bool `json:"exact"`
 	// Difference is observed less predicted; of an estimate it is per predicted.
@@ -71,14 +73,14 @@ type Verifier struct {
 // DefaultTolerance is how far an estimate may be off.
 const DefaultTolerance = 0.1
 
-// Agrees reports whether the engine started and all checks agree.
+// Agrees reports whether the engine started and stayed up, and all checks agree.
 func (r *Report) Agrees() bool {
 	for i := range r.Checks {
 		if !r.Checks[i].Agrees {
 			return false
 		}
 	}
-	return r.Refusal == nil
+	return r.Refusal == nil && r.Fell == nil
 }
 
 // Expected reports whether a refusal was predicted, with its numbers.
@@ -96,7 +98,7 @@ func (r *Report) Expected() bool {
 // nothing can be planned.
 func (v *Verifier) Verify(ctx context.Context, o *Observation, given headcount.Request) (*Report, error) {
 	r := &Report{SchemaVersion: SchemaVersion, Source: o.Source, Engine: headcount.EngineID{Name: o.Engine, Version: o.Version},
-		Started: o.Started, Observed: o, Lines: map[string]int64{}, Refusal: o.Refusal}
+		Started: o.Started, Observed: o, Lines: map[string]int64{}, Refusal: o.Refusal, Fell: o.Fell}
 	for _, f := range o.Facts {
 		if binding, _ := o.Find(f.Name); binding.Line > 0 {
 			r.Lines[f.Name] = binding.Line
@@ -179,7 +181,7 @@ func (c *comparison) exact(name string, predicted, observed int64, how string) {
 // within adds a check of bytes that the engine printed rounded.
 func (c *comparison) within(name string, predicted int64, observed Size, how string) {
 	same := observed.Least() <= predicted && predicted <= observed.Most()
-	check := Check{Name: name, Predicted: predicted, Observed: observed.Bytes, Exact: same, Agrees: same, How: how}
+	check := Check{Name: name, Predicted: predicted, Observed: observed.Bytes, Slack: observed.Slack, Exact: same, Agrees: same, How: how}
 	if !same {
 		check.Difference = float64(observed.Bytes) - float64(predicted)
 	}
@@ -189,7 +191,7 @@ func (c *comparison) within(name string, predicted int64, observed Size, how str
 // estimate adds a check of bytes that are estimated, to lie between low and high give or
 // take the tolerance.
 func (c *comparison) estimate(name string, low, predicted, high int64, observed Size, how string) {
-	check := Check{Name: name, Predicted: predicted, Observed: observed.Bytes, Estimate: true, How: how}
+	check := Check{Name: name, Predicted: predicted, Observed: observed.Bytes, Slack: observed.Slack, Estimate: true, How: how}
 	if predicted != 0 {
 		check.Difference = (float64(observed.Bytes) - float64(predicted)) / float64(predicted)
 	}

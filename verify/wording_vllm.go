@@ -87,7 +87,7 @@ var vllmWordings = []wording{
 	{", # CPU blocks: ", vllmName, func(l *line) { // V0's only line
 		if n, ok := lastWhole(l.before); ok {
 			l.set("num_blocks", n)
-			l.option("v0", true)
+			l.whole("cpu_blocks")
 			l.start().Started = true
 		}
 	}},
@@ -111,7 +111,7 @@ var vllmArguments = settings{
 	"kv_cache_memory_bytes": plain, "num_gpu_blocks_override": plain, "disable_hybrid_kv_cache_manager": plain,
 	"enable_prefix_caching": plain, "enable_chunked_prefill": plain, "async_scheduling": plain, "enforce_eager": plain,
 	"mamba_cache_mode": plain, "mamba_ssm_cache_dtype": plain, "cp_kv_cache_interleave_size": plain,
-	"attention_backend": plain, "hf_overrides": dict, "speculative_config": speculation,
+	"attention_backend": plain, "hf_overrides": dict, "speculative_config": speculation, "swap_space": plain,
 }
 
 // vllmNamespace is what older releases print: every argument, set or not.
@@ -119,7 +119,7 @@ var vllmNamespace = settings{
 	"model": text("model"), "tensor_parallel_size": plain, "pipeline_parallel_size": plain, "data_parallel_size": plain,
 	"enable_expert_parallel": plain, "kv_cache_dtype": plain, "max_num_seqs": plain, "max_num_batched_tokens": plain,
 	"gpu_memory_utilization": plain, "num_gpu_blocks_override": plain, "enable_prefix_caching": plain,
-	"enable_chunked_prefill": plain, "enforce_eager": plain,
+	"enable_chunked_prefill": plain, "enforce_eager": plain, "swap_space": plain, "block_size": plain,
 }
 
 // vllmConfig is the configuration that the engine prints of itself, resolved. The method of

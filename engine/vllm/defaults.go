@@ -334,7 +334,7 @@ func (s *setup) resolveConcurrency() *problem.Error {
 	if s.inFlight, ok = mul(batches, s.tokens); !ok || s.inFlight > maxLength {
 		return problem.New(problem.BadValue, "max_num_batched_tokens", s.tokens, "greater than %d in flight", int64(maxLength))
 	}
-	s.noHybrid = s.opt.DisableHybridKVCacheManager
+	s.noHybrid = s.opt.DisableHybridKVCacheManager || s.rules.v0
 	if s.v.chunked && s.drafts > 0 && s.opt.Speculative.Method != "ngram" {
 		s.noHybrid = true
 	}

@@ -114,7 +114,7 @@ func newPlan(job engine.Job, rules *release) *plan {
 		opt = &engine.Options{}
 	}
 	p.named = job.GPU != nil
-	p.setup = setup{v: viewOf(job.Model), opt: opt, layout: job.Layout.Normal(), gpu: newDevice(job.GPU), rules: rules}
+	p.setup = setup{v: viewOf(job.Model, rules.expands || opt.MLADisable), opt: opt, layout: job.Layout.Normal(), gpu: newDevice(job.GPU), rules: rules}
 	p.result.Fraction = rules.fraction
 	if opt.GPUMemoryUtilization > 0 {
 		p.result.Fraction = opt.GPUMemoryUtilization

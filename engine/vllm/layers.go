@@ -223,6 +223,9 @@ func (s *setup) wants(c *model.Cache) (want, *problem.Error) {
 	latent := c.Kind == model.Latent || c.Kind == model.SlidingLatent
 	if latent && !v.mla {
 		g, latent = c.Expanded, false
+		if s.rules.expands {
+			g.KeyDim = max(g.KeyDim, 256) // the next size that FlashAttention took
+		}
 		g.ValueDim = g.KeyDim // the narrower values are padded
 	}
 	tp := int64(s.layout.TP)

@@ -300,12 +300,14 @@ func (d *demand) autoFit(gs []group, perBlock []int64, p pool) (length, limit in
 type capacity struct {
 	concurrency float64 // requests of the maximum length
 	tokens      int64
+
+	blocks, perBlock int64 // and the bytes of one, on the stage where it is largest
 }
 
 // capacity of a pool (get_kv_cache_capacity). Tokens are the float product, cut off.
 func (d *demand) capacity(gs []group, blocks int64) capacity {
 	c := float64(blocks) / float64(d.perRequest(gs))
-	return capacity{c, int64(min(c*float64(d.maxLen), 1<<62))}
+	return capacity{concurrency: c, tokens: int64(min(c*float64(d.maxLen), 1<<62)), blocks: blocks}
 }
 
 // blockSizes are the engine's settings once groups are known: the cache's block size, the

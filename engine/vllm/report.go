@@ -3,6 +3,7 @@ package vllm
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"headcount/engine"
 	"headcount/model"
@@ -154,6 +155,7 @@ func (p *plan) fillPool() *problem.Error {
 		return err
 	}
 	p.capacity = s.rules.capacity(d, p.groups, p.blocks)
+	p.capacity.perBlock = slices.Max(p.perBlock)
 	kv.NumBlocks, kv.Tokens, kv.MaxConcurrency = &p.blocks, &p.capacity.tokens, &p.capacity.concurrency
 	p.concurrency()
 	p.result.Log = s.rules.lines(p.result.Log, s.gpu, p.capacity, d.maxLen)

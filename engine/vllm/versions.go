@@ -1,6 +1,7 @@
 package vllm
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,12 +46,16 @@ type release struct {
 
 	wholePool bool // a request may take all blocks; later one is kept back
 
-	// How a pool is logged (v1/core/kv_cache_utils.py).
-	byPage    bool // a request's blocks are its bytes in the first group's pages, not a sum over groups
-	twoLines  bool // tokens and concurrency in a line each
-	byBlocks  bool // tokens are blocks / groups × the smallest block, not concurrency × length
-	perToken  bool // concurrency is tokens / length
-	alwaysGPU bool // the line says GPU on any device
+	v0      bool // the first engine: no hybrid cache manager, a pool of blocks on the host beside
+	expands bool // latents are cached as keys and values of all heads
+
+	// How a pool is logged (v1/core/kv_cache_utils.py; v0: executor/executor_base.py).
+	blocksOnly bool // no requests
+	byPage     bool // a request's blocks are its bytes in the first group's pages, not a sum over groups
+	twoLines   bool // tokens and concurrency in a line each
+	byBlocks   bool // tokens are blocks / groups × the smallest block, not concurrency × length
+	perToken   bool // concurrency is tokens / length
+	alwaysGPU  bool // the line says GPU on any device
 }
 
 // changes are what releases did to the rules, each by the first version that has it; read
@@ -60,9 +65,13 @@ var changes = []struct {
 	since version
 	apply func(*release)
 }{
-	{version{0, 8, 0}, func(r *release) {
-		*r = release{fraction: 0.9, scalesTwice: true, hopper: 64, opaqueStates: true, wholePool: true, byPage: true, twoLines: true, byBlocks: true, perToken: true, alwaysGPU: true}
+	{version{0, 5, 0}, func(r *release) {
+		*r = release{fraction: 0.9, scalesTwice: true, opaqueStates: true, wholePool: true, byPage: true, twoLines: true, byBlocks: true, perToken: true, alwaysGPU: true,
+			v0: true, expands: true, blocksOnly: true}
 	}},
+	{version{0, 6, 3}, func(r *release) { r.blocksOnly = false }},
+	{version{0, 7, 1}, func(r *release) { r.expands = false }},
+	{version{0, 8, 0}, func(r *release) { r.hopper, r.v0 = 64, false }},
 	{version{0, 9, 0}, func(r *release) { r.smallA100, r.perToken = true, false }},
 	{version{0, 10, 1}, func(r *release) { r.blackwell = 128 }}, // CUTLASS_MLA
 	{version{0, 11, 0}, func(r *release) { r.sparse = 64 }},
@@ -164,6 +173,9 @@ func (r *release) capacity(d *demand, gs []group, blocks int64) capacity {
 //
 //	GPU KV cache size: 1,048,576 tokens, Maximum concurrency for 8,192 tokens per request: 128.00x
 func (r *release) lines(to []string, d device, c capacity, maxLen int64) []string {
+	if r.v0 {
+		return r.linesV0(to, c, maxLen)
+	}
 	var room [192]byte
 	b := append(room[:0], r.label(d)...)
 	b = append(b, " KV cache size: "...)
@@ -180,6 +192,22 @@ func (r *release) lines(to []string, d device, c capacity, maxLen int64) []strin
 	b = append(b, " tokens per request: "...)
 	b = strconv.AppendFloat(b, c.concurrency, 'f', 2, 64)
 	return append(to, string(append(b, 'x')))
+}
+
+// swapSpace is the default of --swap-space, bytes of a rank: what the first engine keeps on
+// the host.
+const swapSpace = 4 << 30
+
+// linesV0 are what the first engine logs of a pool:
+//
+//	# GPU blocks: 27793, # CPU blocks: 2048
+//	Maximum concurrency for 8192 tokens per request: 54.28x
+func (r *release) linesV0(to []string, c capacity, maxLen int64) []string {
+	to = append(to, fmt.Sprintf("# GPU blocks: %d, # CPU blocks: %d", c.blocks, swapSpace/max(c.perBlock, 1)))
+	if r.blocksOnly {
+		return to
+	}
+	return append(to, fmt.Sprintf("Maximum concurrency for %d tokens per request: %.2fx", maxLen, c.concurrency))
 }
 
 // label is the first word of the pool's line.
@@ -222,7 +250,7 @@ func New(asked string) (engine.Engine, error) {
 	v, ok := parseVersion(asked)
 	newest, _ := parseVersion(Version)
 	if !ok || v.before(releases[0].since) || slices.Compare(v[:2], newest[:2]) > 0 {
-		return nil, problem.New(problem.BadValue, "engine", "vllm@"+asked, "not a version whose rules are known").WithHint("0.8 to %s", Version)
+		return nil, problem.New(problem.BadValue, "engine", "vllm@"+asked, "not a version whose rules are known").WithHint("0.5 to %s", Version)
 	}
 	return Engine{version: strings.TrimPrefix(asked, "v"), rules: releaseOf(v)}, nil
 }

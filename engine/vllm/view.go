@@ -421,7 +421,17 @@ func whole(f float64) int64 {
 // overflows.
 const maxLength = 1 << 48
 
-// viewOf is the model's view, derived the first time that it is asked for.
-func viewOf(m *model.Model) *view {
-	return m.Memo("vllm", func() any { return newView(m) }).(*view)
+// viewOf is the model's view, derived the first time that it is asked for. An expanded one
+// caches keys and values of all heads where the engine would absorb latents.
+func viewOf(m *model.Model, expanded bool) *view {
+	v := m.Memo("vllm", func() any { return newView(m) }).(*view)
+	if !expanded || !v.mla {
+		return v
+	}
+	return m.Memo("vllm, expanded", func() any {
+		e := *v
+		e.mla, e.sparse = false, false
+		e.head = e.nope + e.rope
+		return &e
+	}).(*view)
 }

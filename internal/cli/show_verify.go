@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"headcount/units"
 	"headcount/verify"
@@ -23,7 +24,7 @@ var engines = map[string]string{"vllm": "vLLM", "sglang": "SGLang", "llama.cpp":
 func showComparison(out io.Writer, r *verify.Report) {
 	left := strings.TrimSpace(engines[r.Engine.Name] + " " + r.Engine.Version)
 	if r.Plan != nil {
-		left += " · " + r.Model + " · " + layoutName(r.Plan.Layout)
+		left += " · " + r.Model + " · " + r.Plan.Layout.String()
 	} else if r.Model != "" {
 		left += " · " + r.Model
 	}
@@ -35,33 +36,42 @@ func showComparison(out io.Writer, r *verify.Report) {
 	showChecks(out, r)
 	showVerdict(out, r)
 	showAdvice(out, r.Advice)
+	showFacts(out, r.Observed)
 }
 
-// showRefusal prints why the engine did not start, and whether that was to be expected.
+// showRefusal prints why the engine did not start, or stopped.
 func showRefusal(out io.Writer, r *verify.Report) {
-	if r.Refusal == nil {
-		return
-	}
-	where := ""
-	if r.Refusal.Line > 0 {
-		where = fmt.Sprintf(" (line %d)", r.Refusal.Line)
-	}
-	fmt.Fprintf(out, "It refused to start%s:\n", where)
-	for _, line := range wrapped(r.Refusal.Message, lineWidth-2) {
-		fmt.Fprintf(out, "  %s\n", line)
+	for _, end := range []struct {
+		what string
+		why  *verify.Refusal
+	}{{"It refused to start", r.Refusal}, {"It started, and fell over", r.Fell}} {
+		if end.why == nil {
+			continue
+		}
+		where := ""
+		if end.why.Line > 0 {
+			where = fmt.Sprintf(" (line %d)", end.why.Line)
+		}
+		fmt.Fprintf(out, "%s%s:\n", end.what, where)
+		for _, line := range wrapped(strings.Fields(end.why.Message), " ") {
+			fmt.Fprintf(out, "  %s\n", line)
+		}
 	}
 }
 
-// wrapped breaks text into lines of at most width bytes, at blanks.
-func wrapped(text string, width int) []string {
+// wrapped joins parts by sep into lines that fit in print, with room for an indent.
+func wrapped(parts []string, sep string) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > width {
+	for _, part := range parts {
+		if line != "" && utf8.RuneCountInString(line+sep+part) > lineWidth-2 {
 			lines = append(lines, line)
 			line = ""
 		}
-		line = strings.TrimPrefix(line+" "+word, " ")
+		if line != "" {
+			line += sep
+		}
+		line += part
 	}
 	return append(lines, line)
 }
@@ -70,25 +80,25 @@ func showChecks(out io.Writer, r *verify.Report) {
 	if len(r.Checks) == 0 {
 		return
 	}
-	w := newTable(out, tabwriter.AlignRight)
+	var text strings.Builder
+	w, rows := newTable(&text, tabwriter.AlignRight), 0
 	fmt.Fprintln(w, "\tpredicted\tprinted\tdifference\t")
 	var notes []string
 	for _, c := range r.Checks {
 		name := label(c.Name)
-		if text, ok := c.Predicted.(string); ok || c.Name == "refusal" {
-			notes = append(notes, refusalNote(text, c))
+		if planned, ok := c.Predicted.(string); ok || c.Name == "refusal" {
+			notes = append(notes, refusalNote(planned, c))
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", name, figure(c.Name, c.Predicted), figure(c.Name, c.Observed), difference(c))
+		rows++
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", name, figure(c.Name, c.Predicted), printed(c), difference(c))
 	}
-	var table strings.Builder
-	swap := w.out
-	w.out = &table
 	w.Flush()
-	w.out = swap
-	io.WriteString(out, aligned(table.String()))
+	if rows > 0 {
+		io.WriteString(out, aligned(text.String()))
+	}
 	for _, note := range notes {
-		for i, line := range wrapped(note, lineWidth-2) {
+		for i, line := range wrapped(strings.Fields(note), " ") {
 			fmt.Fprintf(out, "%s%s\n", strings.Repeat(" ", 2*min(i, 1)), line)
 		}
 	}
@@ -108,6 +118,18 @@ func aligned(table string) string {
 		b.WriteString(name + strings.Repeat(" ", pad) + text[len(name):])
 	}
 	return b.String()
+}
+
+// printed is the engine's figure, as rounded as it printed it.
+func printed(c verify.Check) string {
+	bytes, ok := c.Observed.(int64)
+	switch {
+	case !ok || c.Slack == 0:
+		return figure(c.Name, c.Observed)
+	case c.Slack > 1<<16:
+		return units.Fixed(float64(bytes)/(1<<30), 2) + " GiB"
+	}
+	return units.Fixed(float64(bytes)/(1<<20), 2) + " MiB"
 }
 
 // refusalNote sets a refusal that was planned beside the one that came.
@@ -198,7 +220,7 @@ func showVerdict(out io.Writer, r *verify.Report) {
 		}
 		if !told[why] {
 			told[why] = true
-			for i, line := range wrapped(label(c.Name)+": "+why, lineWidth-2) {
+			for i, line := range wrapped(strings.Fields(label(c.Name)+": "+why), " ") {
 				fmt.Fprintf(out, "%s%s\n", strings.Repeat(" ", 2*min(i, 1)), line)
 			}
 		}
@@ -239,4 +261,41 @@ func showAdvice(out io.Writer, advice []verify.Advice) {
 		}
 		fmt.Fprintf(out, "  %s  %s%s\n", pad(flag, 34), gives, a.Why)
 	}
+}
+
+// showFacts prints what ran, each fact with the line that says it.
+func showFacts(out io.Writer, o *verify.Observation) {
+	var said []string
+	for _, f := range o.Facts {
+		name := strings.TrimSpace(f.Name + " " + f.Rank)
+		from := f.From
+		if f.Line > 0 {
+			from = units.Group(f.Line)
+		}
+		if from != "" {
+			said = append(said, fmt.Sprintf("%s %s (%s)", name, fact(f.Value), from))
+		}
+	}
+	if len(said) == 0 {
+		return
+	}
+	fmt.Fprintln(out, "What ran, and the lines that say so")
+	for _, line := range wrapped(said, " · ") {
+		fmt.Fprintf(out, "  %s\n", line)
+	}
+}
+
+// fact prints a value as a log has it.
+func fact(v any) string {
+	switch v := v.(type) {
+	case verify.Size:
+		return units.Fixed(float64(v.Bytes)/(1<<30), 2) + " GiB"
+	case int64:
+		return units.Group(v)
+	case float64:
+		return units.PythonFloat(v)
+	case json.RawMessage:
+		return string(v)
+	}
+	return fmt.Sprint(v)
 }
