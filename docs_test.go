@@ -22,6 +22,7 @@ import (
 	"headcount/internal/dummy"
 	"headcount/internal/shared"
 	"headcount/layout"
+	"headcount/verify"
 )
 
 // TestDocsConsole runs what the documentation shows. In a block of console, each line that
@@ -134,6 +135,12 @@ var word = regexp.MustCompile(`'[^']*'|\S+`)
 // run returns what command prints; shown is what the document shows.
 func (s *shell) run(t *testing.T, command, shown string) string {
 	args := word.FindAllString(strings.Replace(command, "go run ./cmd/headcount", "headcount", 1), -1)
+	if len(args) == 2 && args[0] == "cd" { // to a folder of the repository, from its root
+		if dir := filepath.Join(shared.Root(), args[1]); filepath.IsLocal(args[1]) && isFolder(dir) {
+			t.Chdir(dir)
+			return shown
+		}
+	}
 	makes := strings.HasPrefix(command, "go run ./tools/dummy ")
 	if len(args) == 0 || !makes && slices.ContainsFunc(notRun, func(start string) bool { return strings.HasPrefix(command, start) }) {
 		return shown
@@ -156,6 +163,11 @@ func (s *shell) run(t *testing.T, command, shown string) string {
 	}
 	t.Errorf("$ %s: not a command that this test runs", command)
 	return shown
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // headcount runs the program, and what follows it in the line.
@@ -319,6 +331,19 @@ func TestDocsJSON(t *testing.T) {
 	for name := range documented {
 		if !fields[name] {
 			t.Errorf("docs/reference/json.md names %s, which is no field", name)
+		}
+	}
+}
+
+// TestDocsVerify wants each field of verify's JSON in docs/reference/verify.md.
+func TestDocsVerify(t *testing.T) {
+	page := read(t, filepath.Join(shared.Root(), "docs", "reference", "verify.md"))
+	fields := map[string]bool{}
+	collect(reflect.TypeFor[verify.Report](), fields)
+	collect(reflect.TypeFor[verify.Load](), fields)
+	for name := range fields {
+		if !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("docs/reference/verify.md does not name %s", name)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -30,6 +31,10 @@ func (c *comparison) cause() *string {
 	closes := func(r headcount.Request) bool {
 		f, err := c.fit(r)
 		return err == nil && f.checked && f.known && f.closes
+	}
+	if !reflect.DeepEqual(c.logged, c.request) && closes(c.logged) {
+		c.closing = new("what the log says of itself holds, and not the flags given beside it")
+		return c.closing
 	}
 	all := c.causes()
 	open := slices.DeleteFunc(slices.Clone(all), func(k cause) bool { return c.known(k.fact) })

@@ -133,7 +133,11 @@ func (v *Verifier) verify(ctx context.Context, r *Report, given headcount.Reques
 	if req.Model == "" && len(req.Config) == 0 && o.Engine != llamaName {
 		return problem.New(problem.MissingField, "model", nil, "%s does not name its model", o.Source).WithHint("--model NAME, or a folder or config.json")
 	}
-	c := &comparison{ctx: ctx, verifier: v, report: r, seen: o, request: req}
+	alone, _, err := request(o, headcount.Request{Model: given.Model, Config: given.Config, HFQuantConfig: given.HFQuantConfig, Params: given.Params})
+	if err != nil {
+		return err
+	}
+	c := &comparison{ctx: ctx, verifier: v, report: r, seen: o, request: req, logged: alone}
 	switch o.Engine {
 	case vllmName:
 		err = c.vllm()
@@ -160,6 +164,7 @@ type comparison struct {
 	report   *Report
 	seen     *Observation
 	request  headcount.Request
+	logged   headcount.Request // what the log alone asks for
 
 	tried   bool    // the causes have been
 	closing *string // the one that closes the difference
