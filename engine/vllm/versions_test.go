@@ -85,6 +85,9 @@ func TestVersionsLog(t *testing.T) {
 		length  int64
 		want    []string
 	}{
+		// The first engine: 4 GiB of swap space are 2,048 blocks of 2 MiB.
+		{"0.5.0", 8192, []string{"# GPU blocks: 20480, # CPU blocks: 2048"}},
+		{"0.6.6", 1000, []string{"# GPU blocks: 20480, # CPU blocks: 2048", "Maximum concurrency for 1000 tokens per request: 327.68x"}},
 		{"0.8.5", 8192, []string{"GPU KV cache size: 327,680 tokens", "Maximum concurrency for 8,192 tokens per request: 40.00x"}},
 		{"0.8.5", 1000, []string{"GPU KV cache size: 327,680 tokens", "Maximum concurrency for 1,000 tokens per request: 327.68x"}},
 		{"0.19.1", 1000, []string{"GPU KV cache size: 327,680 tokens", "Maximum concurrency for 1,000 tokens per request: 325.08x"}},
@@ -98,8 +101,76 @@ func TestVersionsLog(t *testing.T) {
 	}
 }
 
+// Without absorbing them, DeepSeek-V3's 61 layers cache keys and values of 128 heads over 8
+// ranks, 192 wide; before 0.7.1 as wide as 256.
+func TestVersionsLatents(t *testing.T) {
+	for _, tt := range []struct {
+		version string
+		opt     engine.Options
+		want    int64 // bytes a token and rank
+	}{
+		{"0.7.0", engine.Options{}, 61 * 2 * 16 * 256 * 2},
+		{"0.7.1", engine.Options{}, 61 * (512 + 64) * 2},
+		{"", engine.Options{}, 61 * (512 + 64) * 2},
+		{"", engine.Options{MLADisable: true}, 61 * 2 * 16 * 192 * 2},
+	} {
+		r := planned(t, tt.version, deepSeekV3, "h200-sxm-141gb", layout.Layout{TP: 8}, tt.opt)
+		if got := r.Ranks[0].BytesPerToken; got != tt.want {
+			t.Errorf("%s, %+v: %d bytes a token, want %d", tt.version, tt.opt, got, tt.want)
+		}
+	}
+}
+
+// Qwen3-Next's states: 36 of 48 layers, in three groups beside the one of attention. A request
+// of 8,192 tokens takes one block a group of states, two where prefixes are cached.
+func TestVersionsStates(t *testing.T) {
+	const qwen3Next = `{"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", "hidden_size": 2048, "num_hidden_layers": 48,
+		"num_attention_heads": 16, "num_key_value_heads": 2, "head_dim": 256, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_num_key_heads": 16,
+		"linear_num_value_heads": 32, "linear_value_head_dim": 128, "full_attention_interval": 4, "num_experts": 512, "num_experts_per_tok": 10,
+		"moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "vocab_size": 151936, "max_position_embeddings": 262144, "torch_dtype": "bfloat16"}`
+	for _, tt := range []struct {
+		version string
+		states  int64 // blocks of a request, of all three groups
+		prefix  bool
+	}{{"0.20.0", 3, false}, {"0.27.1", 3, false}, {"0.28.0", 6, true}, {"0.32.0", 6, true}} {
+		r := planned(t, tt.version, qwen3Next, "h100-sxm-80gb", layout.Layout{}, engine.Options{NumGPUBlocksOverride: 1000, MaxModelLen: 8192})
+		attention := int64(0)
+		for _, g := range r.KVCache.Groups {
+			if g.Kind == "FullAttentionSpec" {
+				attention = ceil(8192, int64(g.BlockSize))
+			}
+		}
+		want := 1000 / float64(attention+tt.states)
+		if got := *r.KVCache.MaxConcurrency; got != want || *r.Resolved.PrefixCaching != tt.prefix {
+			t.Errorf("%s: %v requests, prefix caching %v; want %v, %v", tt.version, got, *r.Resolved.PrefixCaching, want, tt.prefix)
+		}
+	}
+}
+
+// A pool of 63 blocks of 16 tokens takes a request of 1,000 before 0.29, which keeps one back.
+func TestVersionsNullBlock(t *testing.T) {
+	src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(llama8B)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Resolve(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, fits := range map[string]bool{"0.8.5": true, "0.28.0": true, "0.29.0": false, "0.33.0": false} {
+		e, err := New(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.Plan(engine.Job{Model: m, Options: &engine.Options{KVCacheMemory: 63 * 16 * 131072, MaxModelLen: 1000}})
+		if (err == nil) != fits {
+			t.Errorf("%s: %v, fits: %v", version, err, fits)
+		}
+	}
+}
+
 func TestUnknownVersions(t *testing.T) {
-	for _, asked := range []string{"0.7.3", "0.34.0", "1.0", "0", "x.y", "0.-1"} {
+	for _, asked := range []string{"0.4.3", "0.1.dev1+g6804e1b81", "0.34.0", "1.0", "0", "x.y", "0.-1"} {
 		if _, err := New(asked); err == nil {
 			t.Errorf("New(%q): no error", asked)
 		}
