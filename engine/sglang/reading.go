@@ -167,6 +167,19 @@ func (f *fields) need(key string) int64 {
 	return n
 }
 
+// perLayer reports whether the class keeps a field apart for some layers: read as one of
+// the whole model it raises (transformers, per_layer_config).
+func (f *fields) perLayer(key string) bool {
+	layers := f.text.Object("per_layer_config")
+	for _, layer := range layers.Keys() {
+		v, _ := layers.Get(layer)
+		if _, own := v.Dict().Get(key); own {
+			return true
+		}
+	}
+	return false
+}
+
 // truth reads a flag of the text config; absent is false.
 func (f *fields) truth(key string) bool {
 	b, _ := f.text.Bool(key)

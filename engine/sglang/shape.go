@@ -77,6 +77,12 @@ func (r *reading) shape() {
 	if f.err != nil {
 		return
 	}
+	for _, key := range []string{"head_dim", "sliding_window"} {
+		if !r.gemma4() && f.perLayer(key) {
+			f.fail(problem.BadValue, key, nil, "differs between layers, and the engine asks for one of %s", r.kind)
+			return
+		}
+	}
 	r.keyDim, _ = f.size("head_dim")
 	if r.keyDim == 0 && !r.pureState {
 		if r.queryHeads == 0 {

@@ -162,12 +162,14 @@ func (r *reading) compressed() {
 
 func (r *reading) blockSparse() {
 	f := &r.config
-	o := f.text.Object("sparse_attention_config")
+	given, ok := f.text.Raw().Get("sparse_attention_config") // no class of this engine's makes one up
+	if !ok {
+		given, _ = f.top.Raw().Get("sparse_attention_config")
+	}
+	o := given.Dict()
 	if o == nil {
-		if o = f.top.Object("sparse_attention_config"); o == nil {
-			f.fail(problem.MissingField, "sparse_attention_config", nil, "missing, and the engine sizes pools by it")
-			return
-		}
+		f.fail(problem.MissingField, "sparse_attention_config", nil, "missing, and the engine sizes pools by it")
+		return
 	}
 	marks := func(key string) []bool {
 		v, _ := o.Get(key)

@@ -183,10 +183,25 @@ func (f *fields) stateDType() dtype.Type {
 	return dtype.Float32
 }
 
+// nemotronNames refuses the names that Transformers writes for Nemotron-H's layers: the
+// engine's class knows its own alone (configs/nemotron_h.py, _validate_layers_block_type).
+func (r *reading) nemotronNames() {
+	given, _ := r.config.text.Raw().Get("layers_block_type")
+	for _, v := range given.List() {
+		switch kind, _ := v.Text(); kind {
+		case "mamba", "attention", "mlp", "moe":
+		default:
+			r.config.fail(problem.BadValue, "layers_block_type", v.Any(), "not a kind of layer that the engine's class of Nemotron-H knows")
+			return
+		}
+	}
+}
+
 func (r *reading) nemotronLayers(t *stateModel) {
 	f := &r.config
 	if list, ok := f.text.List("layers_block_type"); ok && len(list) > 0 && len(list) <= maxLayers {
 		r.layers = int64(len(list))
+		r.nemotronNames()
 		t.byType(f.text, "layers_block_type", r.layers, "linear_attention", "full_attention")
 	} else if pattern, _ := f.text.Text("hybrid_override_pattern"); pattern != "" && len(pattern) <= maxLayers {
 		r.layers = int64(len(pattern))
