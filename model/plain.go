@@ -26,7 +26,8 @@ var plain = family{
 		m.HiddenSize, m.VocabSize = r.opt("hidden_size", h.query*h.key), r.opt("vocab_size", 0)
 		m.QueryHeads, m.KVHeads, m.HeadDim = h.query, h.kv, h.key
 		m.TiedEmbeddings = r.flag("tie_word_embeddings", false)
-		encoder := !r.flag("is_causal", true)
+		encoder := !r.flag("is_causal", true) ||
+			slices.Contains(bidirectional, r.ModelType()) && !r.flag("is_decoder", false)
 		m.Layers = perKind(windows, func(window int) *Layer {
 			if encoder {
 				return &Layer{Caches: []Cache{{Kind: EncoderOnly, Attn: h.geometry()}}}
@@ -38,6 +39,11 @@ var plain = family{
 		return m
 	},
 }
+
+// bidirectional are model types whose attention sees the whole text unless is_decoder is
+// set (Transformers' modelling files: is_causal=config.is_decoder).
+var bidirectional = []string{"bert-generation", "bridgetower", "data2vec-text", "electra", "ernie", "megatron-bert",
+	"roberta-prelayernorm", "roc_bert", "xlm-roberta-xl", "xmod"}
 
 // unlike are fields of layers that cache something else than keys and values per head.
 var unlike = []string{"kv_lora_rank", "ssm_cfg", "state_size", "mamba_d_state", "ssm_state_size", "conv_kernel",

@@ -19,7 +19,7 @@ const (
 // family adds (named_buffers of the module that 0.33.0 builds). ok is false where towers
 // have buffers of their own.
 func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
-	if m.Towers {
+	if m.Towers || m.Guessed {
 		return nil, false
 	}
 	b.Layout = b.Layout.Normal()
