@@ -19,7 +19,9 @@ var vaultGemma = family{
 	types:         []string{"vaultgemma"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
-		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: []string{"input_layernorm", "pre_feedforward_layernorm"}})
+		m := r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, norms: []string{"input_layernorm", "pre_feedforward_layernorm"}})
+		m.Buffers = append(m.Buffers, Param{Name: "model.embed_scale", Part: Other, Rows: whole(1)})
+		return m
 	},
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"headcount/checkpoint"
 	"headcount/problem"
 )
 
@@ -127,8 +128,7 @@ type attentionKind struct{ query, window int }
 
 // perLayer is key as a class gives it for one layer in per_layer_config, or def.
 func (r *reader) perLayer(layer int, key string, def int) int {
-	overrides, _ := r.Object("per_layer_config").Get(strconv.Itoa(layer))
-	v, ok := overrides.Dict().Get(key)
+	v, ok := numbered(r.Object("per_layer_config"), layer).Get(key)
 	if !ok {
 		return def
 	}
@@ -138,6 +138,21 @@ func (r *reader) perLayer(layer int, key string, def int) int {
 		return 1
 	}
 	return int(n)
+}
+
+// numbered is the object whose key is a number, with or without leading zeros: Transformers
+// saves such keys as wide as the last one.
+func numbered(o *checkpoint.Object, n int) *checkpoint.Object {
+	if v, ok := o.Get(strconv.Itoa(n)); ok {
+		return v.Dict()
+	}
+	for _, key := range o.Keys() {
+		if i, err := strconv.Atoi(key); err == nil && i == n {
+			v, _ := o.Get(key)
+			return v.Dict()
+		}
+	}
+	return nil
 }
 
 // embedAtBothEnds puts a tied embedding on the last stage too, though the head there is a

@@ -154,6 +154,19 @@ func TestMixed(t *testing.T) {
 	}
 }
 
+// Transformers saves the numbers of layers as wide as the last one's.
+func TestPerLayerConfigIsNumbered(t *testing.T) {
+	for _, key := range []string{"10", "010"} {
+		config := fmt.Sprintf(`{"architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text", "num_hidden_layers": 11, "hidden_size": 64,
+			"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 96, "vocab_size": 100, "sliding_window": 16,
+			"hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0, "per_layer_config": {%q: {"head_dim": 32}},
+			"layer_types": [%s"full_attention"]}`, key, strings.Repeat(`"sliding_attention", `, 10))
+		if got, want := cachesOf(resolve(t, config).Layers), "10*S2x8+8/16 F2x32+32"; got != want {
+			t.Errorf("key %q: caches %s, want %s", key, got, want)
+		}
+	}
+}
+
 // cachesOf writes the caches of layers in order: F full attention of 2 KV heads of 8 + 8
 // elements, S over a window, C over chunks, L a latent, X across, - nothing; equal layers
 // are counted, several caches of one layer bracketed.

@@ -67,13 +67,13 @@ var kolibri1 = family{
 	resolve: func(r *reader) *Model {
 		e := r.qwenExperts()
 		e.shared = "mlp.shared_experts"
-		return r.decoder(decoder{
+		return corrected(r.decoder(decoder{
 			gated:  true,
 			qkNorm: normPerHead,
 			norms: []string{"input_layernorm", "post_attention_layernorm", "post_self_attn_layernorm",
 				"post_mlp_layernorm"},
 			experts: e,
-		})
+		}))
 	},
 }
 

@@ -40,8 +40,12 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 				bytes[i] += t.bytes(p)
 			}
 		}
+		served := layers
+		if b.ByPlan { // Transformers' modules keep one table for the model
+			served = m.Layers
+		}
 		for _, rope := range m.Ropes {
-			if b.ByPlan || rope.Serves(layers) { // Transformers' modules keep one for the model
+			if rope.Serves(served) {
 				bytes[i] += b.table(rope)
 			}
 		}

@@ -272,6 +272,8 @@ func (s *setup) resolveHooks() *problem.Error {
 	arch := v.arch
 	blackwell := !s.gpu.cpu && s.gpu.major == 10
 	switch {
+	case arch == "DiffusionGemmaForBlockDiffusion" && s.seqs >= 128: // its sampler keeps logits of a whole canvas
+		s.seqs = 8
 	case arch == "DeepseekV32ForCausalLM" && v.topK == 0:
 		return problem.New(problem.MissingField, "index_topk", nil, "missing, and the engine takes the checkpoint for one with an indexer").By("vllm")
 	case arch == "DeepseekV32ForCausalLM" && s.cacheDType == "bfloat16":
