@@ -12,7 +12,7 @@ import (
 // Memory draws one bar a layout, to the scale of the largest device.
 func Memory(f *series.Memory) (Panel, error) {
 	const barHeight, gap = 26, 24
-	colours := map[string]drawing.Color{"kv_pool": palette[2], "weights": palette[0], "free": faint}
+	colours := map[string]drawing.Color{"kv_pool": palette[2], "weights": palette[0], "free": faint, "not_known": faint}
 	var most int64
 	var order []series.Part
 	for _, b := range f.Bars {
@@ -20,7 +20,7 @@ func Memory(f *series.Memory) (Panel, error) {
 		for _, p := range b.Parts {
 			sum += p.Bytes
 			if _, seen := colours[p.Name]; !seen {
-				colours[p.Name] = palette[[]int{1, 3, 4, 5, 6, 7}[max(0, len(colours)-3)%6]]
+				colours[p.Name] = palette[[]int{1, 3, 4, 5, 6, 7}[(len(colours)-4)%6]]
 			}
 			if !contains(order, p.Name) {
 				order = append(order, p)

@@ -234,17 +234,14 @@ func Roofline(f *series.Roofline) (Panel, error) {
 // the bytes of a token.
 func Capacity(f *series.Capacity) (Panel, error) {
 	g := &graph{title: f.Title, x: "tensor parallel size", y: "tokens", xTick: plain, yTick: short("")}
-	pooled := slices.ContainsFunc(f.Lines, func(l series.CapacityLine) bool {
-		return slices.ContainsFunc(l.Points, func(p series.CapacityPoint) bool { return p.Tokens != nil })
-	})
-	if !pooled {
-		g.title, g.y, g.yTick, g.bytes = "KV cache of one token on one rank, all layers", "bytes", binary, true
+	if !f.Pooled {
+		g.y, g.yTick, g.bytes = "bytes", binary, true
 	}
 	for _, l := range f.Lines {
 		line := curve{label: l.Label, dots: true}
 		for _, p := range l.Points {
 			v := p.Tokens
-			if !pooled {
+			if !f.Pooled {
 				v = p.BytesPerToken
 			}
 			if v == nil || *v <= 0 {

@@ -3,6 +3,7 @@ package series
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"headcount"
@@ -12,6 +13,7 @@ import (
 // Capacity is how many tokens one replica holds against the tensor parallel size.
 type Capacity struct {
 	Title      string         `json:"title"`
+	Pooled     bool           `json:"pooled"` // tokens are known; otherwise what is compared is the bytes of a token
 	Lines      []CapacityLine `json:"lines"`
 	Crossovers []Crossover    `json:"crossovers"`
 }
@@ -71,6 +73,12 @@ func capacityOf(sweeps [][]*headcount.Report, sizes []int) *Capacity {
 		}
 		out.SaturatesAt = saturation(out.Points)
 		c.Lines = append(c.Lines, out)
+	}
+	c.Pooled = slices.ContainsFunc(c.Lines, func(l CapacityLine) bool {
+		return slices.ContainsFunc(l.Points, func(p CapacityPoint) bool { return p.Tokens != nil })
+	})
+	if !c.Pooled {
+		c.Title = "KV cache of one token on one rank, all layers"
 	}
 	for b := range c.Lines {
 		for a := range c.Lines {

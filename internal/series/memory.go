@@ -35,12 +35,12 @@ type Part struct {
 	Source string `json:"source"`
 }
 
-// memoryOf is a bar for each report that has a bill, nil if none has.
+// memoryOf is a bar for each report whose weights or pool are known, nil if none's are.
 func memoryOf(reports []*headcount.Report) *Memory {
 	m := &Memory{Title: "Memory of one GPU"}
 	names := labels(reports, func(r *headcount.Report) string { return r.Layout.String() })
 	for i, r := range reports {
-		if r.Memory == nil || r.Memory.WeightsBytes == nil || r.Roofline == nil {
+		if r.Memory == nil || r.Roofline == nil || r.Memory.WeightsBytes == nil && r.KVCache.AvailableBytes == nil {
 			continue
 		}
 		m.Bars = append(m.Bars, bar(r, names[i]))
@@ -53,7 +53,12 @@ func memoryOf(reports []*headcount.Report) *Memory {
 
 func bar(r *headcount.Report, label string) Bar {
 	b := Bar{Label: label, Accelerator: r.Roofline.Accelerator, TotalBytes: r.Memory.TotalBytes, TotalText: units.Bytes(r.Memory.TotalBytes).String(), Estimated: r.PoolEstimated(), Refused: refusal(r)}
-	b.Parts = append(b.Parts, Part{Name: "weights", Label: "weights", Bytes: *r.Memory.WeightsBytes, Source: "parameters and buffers of the rank"})
+	rest := Part{Name: "free", Label: "free", Source: "not touched by the engine"}
+	if w := r.Memory.WeightsBytes; w != nil {
+		b.Parts = append(b.Parts, Part{Name: "weights", Label: "weights", Bytes: *w, Source: "parameters and buffers of the rank"})
+	} else {
+		rest = Part{Name: "not_known", Label: "weights, not known, and free", Source: "what the rest leaves"}
+	}
 	for _, t := range r.Memory.Terms {
 		p := Part{Name: t.Name, Label: strings.ReplaceAll(t.Name, "_", " "), Bytes: t.P50, Source: t.Source}
 		if t.P10 != t.P90 {
@@ -68,12 +73,12 @@ func bar(r *headcount.Report, label string) Bar {
 		}
 		b.Parts = append(b.Parts, p)
 	}
-	free := b.TotalBytes
+	rest.Bytes = b.TotalBytes
 	for _, p := range b.Parts {
-		free -= p.Bytes
+		rest.Bytes -= p.Bytes
 	}
-	if free > 0 {
-		b.Parts = append(b.Parts, Part{Name: "free", Label: "free", Bytes: free, Source: "not touched by the engine"})
+	if rest.Bytes > 0 {
+		b.Parts = append(b.Parts, rest)
 	}
 	for i := range b.Parts {
 		b.Parts[i].Text = units.Bytes(b.Parts[i].Bytes).String()

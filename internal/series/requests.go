@@ -1,7 +1,9 @@
 package series
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"headcount"
 	"headcount/engine"
@@ -36,8 +38,8 @@ func requestsOf(ctx context.Context, p Planner, q *Query, reports []*headcount.R
 		if err != nil {
 			return nil, err
 		}
-		if len(at.KVCache.Concurrency) > 0 {
-			f.Lines = append(f.Lines, RequestLine{names[i], at.KVCache.Concurrency})
+		if points := ordered(at.KVCache.Concurrency); len(points) > 0 {
+			f.Lines = append(f.Lines, RequestLine{names[i], points})
 		}
 	}
 	if len(f.Lines) == 0 {
@@ -53,4 +55,11 @@ func doublings(longest int64) []int64 {
 		lengths = append(lengths, n)
 	}
 	return append(lengths, longest)
+}
+
+// ordered are points by length, each length once: an engine may answer for its own first.
+func ordered(points []engine.Concurrency) []engine.Concurrency {
+	points = slices.Clone(points)
+	slices.SortFunc(points, func(a, b engine.Concurrency) int { return cmp.Compare(a.Tokens, b.Tokens) })
+	return slices.CompactFunc(points, func(a, b engine.Concurrency) bool { return a.Tokens == b.Tokens })
 }

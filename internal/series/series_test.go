@@ -77,6 +77,19 @@ func TestStripsAttentionDP(t *testing.T) {
 	}
 }
 
+// Ranks that share the tokens of a latent hold it once among them: 16 ranks in groups of 8
+// hold two copies.
+func TestStripsShareTokens(t *testing.T) {
+	req := at("deepseek-v3", "", 16)
+	req.Layout.DCP = 8
+	f := draw(t, Query{Requests: []headcount.Request{req}})
+	for i, r := range f.Strips.Ranks {
+		if h := r.KVHeads[0]; h.Copies != f.Report.Ranks[0].KVReplication || h.Copies != 16/8 || h.Copy != i/8+1 {
+			t.Errorf("rank %d: %+v, the report says %d copies", i, h, f.Report.Ranks[0].KVReplication)
+		}
+	}
+}
+
 // With 40 GiB a rank, GQA-8 gains tokens up to TP 8, MLA none, and passes it between 4 and
 // 8: at 8, 40 GiB / 40,960 B against 40 GiB / 70,272 B.
 func TestCapacity(t *testing.T) {
@@ -134,6 +147,31 @@ func TestRequests(t *testing.T) {
 	want := []engine.Concurrency{{Tokens: 1024, Requests: 1024}, {Tokens: 2048, Requests: 512}, {Tokens: 4096, Requests: 256}, {Tokens: 8192, Requests: 128}}
 	if got := f.Requests.Lines[0].Points; !slices.Equal(got, want) { // 1,048,576 tokens
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// SGLang answers for its own length first; the line begins with the shortest.
+func TestRequestsInOrder(t *testing.T) {
+	req := at("llama-3-70b", "h100", 8)
+	req.Engine = "sglang"
+	points := draw(t, Query{Requests: []headcount.Request{req}}).Requests.Lines[0].Points
+	for i := 1; i < len(points); i++ {
+		if points[i-1].Tokens >= points[i].Tokens {
+			t.Errorf("%+v", points)
+		}
+	}
+}
+
+// Where the weights are not known, a pool that is given is, and the rest is one part.
+func TestMemoryWithoutWeights(t *testing.T) {
+	req := at("gemma-3-27b", "h100", 1)
+	if f := draw(t, Query{Requests: []headcount.Request{req}}); f.Memory != nil {
+		t.Errorf("neither weights nor pool are known: %+v", f.Memory)
+	}
+	req.KVCacheMemory, req.MaxModelLen = 10<<30, 8192
+	parts := draw(t, Query{Requests: []headcount.Request{req}}).Memory.Bars[0].Parts
+	if last := parts[len(parts)-1]; last.Name != "not_known" || parts[len(parts)-2].Bytes != 10<<30 {
+		t.Errorf("%+v", parts)
 	}
 }
 

@@ -49,8 +49,8 @@ type Span struct {
 // A Head is one KV head, or the latent, on one rank.
 type Head struct {
 	Head    int  `json:"head"`
-	Copy    int  `json:"copy"`    // 1 for the first rank that stores it
-	Copies  int  `json:"copies"`  // ranks that store it
+	Copy    int  `json:"copy"`    // 1 for the first that stores it
+	Copies  int  `json:"copies"`  // ranks that store it; ranks that share its tokens count as one
 	Readers Span `json:"readers"` // this rank's query heads that read it
 }
 
@@ -85,9 +85,9 @@ func (s *Strips) strip(stage *engine.Rank, rank, tp int) Strip {
 	strip.BytesPerToken, strip.Text = stage.BytesPerToken, units.Bytes(stage.BytesPerToken).String()
 	strip.QueryHeads.First, strip.QueryHeads.Count = layout.Heads(s.QueryHeads, tp, rank)
 	first, count := layout.Heads(s.KVHeads, tp, rank)
-	copies := max(1, tp/s.KVHeads)
+	copies := max(1, tp/s.KVHeads/s.TokenRanks)
 	for head := first; head < first+count; head++ {
-		h := Head{Head: head, Copy: rank%copies + 1, Copies: copies, Readers: strip.QueryHeads}
+		h := Head{Head: head, Copy: rank/s.TokenRanks%copies + 1, Copies: copies, Readers: strip.QueryHeads}
 		if count > 1 {
 			per := strip.QueryHeads.Count / count
 			h.Readers = Span{strip.QueryHeads.First + (head-first)*per, per}
