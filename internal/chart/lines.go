@@ -288,7 +288,12 @@ func Requests(f *series.Requests) (Panel, error) {
 }
 
 // plain is a number without an exponent.
-func plain(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+func plain(v float64) string {
+	if v >= 1000 {
+		return units.Group(int64(math.Round(v)))
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
 
 // length is a number of tokens as engineers say it: 8k, 128k.
 func length(v float64) string {

@@ -80,6 +80,6 @@ reason. It needs no GPU, no Python and no network.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newPlan(a), newExplain(a), newCompare(a), newConvert(a), newVerify(a), newBench(a), newModels(a), newGPUs(a), newServe(a), newVersion(a), newMan(a))
+	root.AddCommand(newPlan(a), newExplain(a), newCompare(a), newConvert(a), newVerify(a), newBench(a), newModels(a), newGPUs(a), newServe(a), newReport(a), newVersion(a), newMan(a))
 	return root
 }

@@ -278,7 +278,7 @@ func (v *tokenList) String() string {
 	if v.p == nil || len(*v.p) == 0 {
 		return ""
 	}
-	return fmt.Sprint(*v.p)
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(*v.p), "[]"), " ", ",")
 }
 func (v *tokenList) Type() string { return "tokens" }
 func (v *tokenList) Set(s string) error {

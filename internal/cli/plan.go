@@ -69,15 +69,23 @@ depend on the pool is printed. With --gpu alone the pool is an estimate with its
 	return cmd
 }
 
-// planAll plans each request: one prints its report, several a table with a row each.
-func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON bool, plot string) error {
+// planEach plans each request, in order.
+func (a *app) planEach(ctx context.Context, requests []headcount.Request) ([]*headcount.Report, error) {
 	reports := make([]*headcount.Report, len(requests))
 	for i, req := range requests {
-		report, err := a.planner.Plan(ctx, req)
-		if err != nil {
-			return err
+		var err error
+		if reports[i], err = a.planner.Plan(ctx, req); err != nil {
+			return nil, err
 		}
-		reports[i] = report
+	}
+	return reports, nil
+}
+
+// planAll plans each request: one prints its report, several a table with a row each.
+func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON bool, plot string) error {
+	reports, err := a.planEach(ctx, requests)
+	if err != nil {
+		return err
 	}
 	if plot != "" {
 		if err := a.plot(ctx, requests, reports, plot); err != nil {
