@@ -1,14 +1,19 @@
 package web_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
 	"image/png"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -293,7 +298,7 @@ func TestSave(t *testing.T) {
 	if at := regexp.MustCompile(`var\(|class="card|<style|https?://(?:[^w]|w[^w])`).Find(svg); at != nil {
 		t.Errorf("the SVG leans on the page: %s", at)
 	}
-	for d := xml.NewDecoder(strings.NewReader(string(svg))); ; {
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
 		if _, err := d.Token(); err == io.EOF {
 			break
 		} else if err != nil {
@@ -301,19 +306,19 @@ func TestSave(t *testing.T) {
 		}
 	}
 
-	image, err := png.Decode(strings.NewReader(string(p.saved(dir, "Save as PNG: capacity", "headcount-capacity.png"))))
+	drawn, err := png.Decode(bytes.NewReader(p.saved(dir, "Save as PNG: capacity", "headcount-capacity.png")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	colours := map[any]bool{}
-	for x := range image.Bounds().Dx() {
-		colours[image.At(x, image.Bounds().Dy()/2)] = true
+	for x := range drawn.Bounds().Dx() {
+		colours[drawn.At(x, drawn.Bounds().Dy()/2)] = true
 	}
 	if len(colours) < 3 {
-		t.Errorf("the PNG of %v shows nothing", image.Bounds())
+		t.Errorf("the PNG of %v shows nothing", drawn.Bounds())
 	}
 
-	rows, err := csv.NewReader(strings.NewReader(string(p.saved(dir, "Save as CSV: strips", "headcount-strips.csv")))).ReadAll()
+	rows, err := csv.NewReader(bytes.NewReader(p.saved(dir, "Save as CSV: strips", "headcount-strips.csv"))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +326,7 @@ func TestSave(t *testing.T) {
 	if len(rows) != 1+16 || strings.Join(rows[4], ",") != "3,12 to 15,KV head 1,2,2,40960" {
 		t.Errorf("CSV of %d lines: %v", len(rows), rows)
 	}
-	if rows, err = csv.NewReader(strings.NewReader(string(p.saved(dir, "Save as CSV: numbers", "headcount-numbers.csv")))).ReadAll(); err != nil || rows[1][1] != "40 KiB" {
+	if rows, err = csv.NewReader(bytes.NewReader(p.saved(dir, "Save as CSV: numbers", "headcount-numbers.csv"))).ReadAll(); err != nil || rows[1][1] != "40 KiB" {
 		t.Errorf("CSV of the numbers: %v, %v", rows, err)
 	}
 }
@@ -381,17 +386,80 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// picture takes the whole page.
+// picture takes the whole page, in a palette: it is a drawing, and documents carry many.
 func (p *tab) picture(path string) {
 	p.Helper()
 	data, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
 	if err != nil {
 		p.Fatal(err)
 	}
+	full, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		p.Fatal(err)
+	}
+	small := image.NewPaletted(full.Bounds(), commonest(full, 64))
+	draw.Draw(small, full.Bounds(), full, image.Point{}, draw.Src)
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, small); err != nil {
+		p.Fatal(err)
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		p.Fatal(err)
 	}
-	if err := os.WriteFile(path, data, 0o644); err != nil {
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
 		p.Fatal(err)
 	}
+}
+
+// commonest are the n colours of an image that most pixels have.
+func commonest(img image.Image, n int) color.Palette {
+	count := map[color.Color]int{}
+	for y := img.Bounds().Min.Y; y < img.Bounds().Max.Y; y++ {
+		for x := img.Bounds().Min.X; x < img.Bounds().Max.X; x++ {
+			count[img.At(x, y)]++
+		}
+	}
+	colours := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
+	return colours[:min(n, len(colours))]
+}
+
+// From a click on a size until its answer is shown and painted.
+func BenchmarkRedraw(b *testing.B) {
+	p := open(b, wide, "?model=llama-3-70b&with=deepseek-v3")
+	sizes := []int{4, 8, 16, 64}
+	var times []float64
+	for i := 0; b.Loop(); i++ {
+		times = append(times, js[float64](p, fmt.Sprintf(`(async () => {
+			const answer = document.getElementById("answer");
+			const shown = new Promise((done) => {
+				const seen = new MutationObserver(() => answer.getAttribute("aria-busy") === "false" && (seen.disconnect(), done()));
+				seen.observe(answer, { attributes: true });
+			});
+			const start = performance.now();
+			document.querySelector('#tp input[value="%d"]').click();
+			await shown;
+			await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+			return performance.now() - start;
+		})()`, sizes[i%len(sizes)])))
+	}
+	report(b, times)
+}
+
+// From asking for the page until something of it is painted, the browser's cache warm.
+func BenchmarkFirstPaint(b *testing.B) {
+	p := open(b, wide, "")
+	var times []float64
+	for b.Loop() {
+		p.do(chromedp.Reload())
+		p.wait(`performance.getEntriesByName("first-contentful-paint").length > 0`)
+		times = append(times, js[float64](p, `performance.getEntriesByName("first-contentful-paint")[0].startTime`))
+	}
+	report(b, times)
+}
+
+func report(b *testing.B, times []float64) {
+	slices.Sort(times)
+	b.ReportMetric(times[0], "least-ms")
+	b.ReportMetric(times[len(times)/2], "median-ms")
+	b.ReportMetric(0, "ns/op")
 }

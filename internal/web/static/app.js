@@ -15,8 +15,6 @@ const headings = {
   requests: "Requests that one replica holds", roofline: "Decode attention under the roof", layers: "Layers",
 };
 
-let models = [];
-let last = null;
 let show;
 
 // cards build the figures and return what fills them.
@@ -47,7 +45,8 @@ function cards() {
     capacity: card("capacity", {
       none: "No layout of this model is legal.", chart: (c, width) => charts.capacity(c, width, tp()),
       label: (c) => `${c.title} against tensor parallel size: ${c.lines.map((l) => l.label).join("; ")}`,
-      legend: (c) => [c.crossovers.map((x) => h("p", { text: x.text })), others(c)].flat(),
+      legend: (c) => c.crossovers.map((x) => h("p", { text: x.text })),
+      controls: h("div", { class: "chips" }, chips, compare, hold),
       table: (c) => ({
         columns: ["line", "TP", "tokens", "requests", "bytes a token on a rank", "copies", "refused"],
         rows: c.lines.flatMap((l) => l.points.map((p) => [l.label, p.tp, p.tokens, p.requests, p.bytes_per_token, p.kv_replication, p.refused])),
@@ -88,15 +87,26 @@ function stripsLegend(s) {
   return entries;
 }
 
-// others are the lines of the comparison, to add and to take away.
-function others(c) {
-  const chips = state.with.map((text, i) => h("span", { class: "chip" }, text.replaceAll("~", " · "),
-    h("button", { type: "button", "aria-label": `Take ${other(text).model} away`, text: "×", onclick: () => { state.with.splice(i, 1); changed(); } })));
-  const room = state.with.length < maxOthers;
-  const add = room && h("select", { "aria-label": "Compare with another model", onchange: (e) => { state.with.push(e.target.value); changed(); } },
-    h("option", { value: "", text: "Compare with…" }), models.filter((m) => m.short.length).map((m) => h("option", { value: m.short[0], text: m.short[0] })));
-  const hold = room && state.config === null && h("button", { type: "button", class: "link", text: "Hold this layout", onclick: () => { state.with.push(keep()); changed(); } });
-  return [h("div", { class: "chips" }, chips, add, hold)];
+// The lines of the comparison, to take away and to add: another model, or what is asked now.
+const chips = h("span", { class: "chips" });
+const compare = h("select", { "aria-label": "Compare with another model", onchange: (e) => {
+  state.with.push(e.target.value);
+  e.target.value = "";
+  changed();
+} }, h("option", { value: "", text: "Compare with…" }));
+const hold = h("button", { type: "button", class: "link", text: "Hold this layout", onclick: () => {
+  state.with.push(keep());
+  changed();
+} });
+
+function showOthers() {
+  chips.replaceChildren(...state.with.map((text, i) => h("span", { class: "chip" }, text.replaceAll("~", " · "),
+    h("button", { type: "button", "aria-label": `Take ${other(text).model} away`, text: "×", onclick: () => {
+      state.with.splice(i, 1);
+      changed();
+    } }))));
+  compare.hidden = state.with.length === maxOthers;
+  hold.hidden = compare.hidden || state.config !== null;
 }
 
 let asking = new AbortController();
@@ -109,8 +119,7 @@ async function changed(step = true) {
   const { signal } = asking;
   $("answer").setAttribute("aria-busy", "true");
   try {
-    last = await api.figures(body(), signal);
-    show(last);
+    show(await api.figures(body(), signal));
   } catch (err) {
     if (err.name === "AbortError") return;
     if (!(err instanceof api.Problem)) throw err;
@@ -154,6 +163,7 @@ async function main() {
   const fill = report.wire(() => write(false));
   show = (answer) => {
     fill(answer);
+    showOthers();
     for (const [name, heading] of Object.entries(headings)) {
       $(`card-${name}`).hidden = !answer[name] && answer.report.error !== null; // the refusal says why
       figures[name](answer[name], heading);
@@ -170,11 +180,10 @@ async function main() {
     changed(false);
   });
   const first = changed(false);
-  const [m, g] = await Promise.all([api.models(), api.accelerators()]);
-  models = m;
-  form.offer(models, g, changed);
+  const [models, accelerators] = await Promise.all([api.models(), api.accelerators()]);
+  compare.append(...models.filter((m) => m.short.length).map((m) => h("option", { value: m.short[0], text: m.short[0] })));
+  form.offer(models, accelerators, changed);
   await first;
-  if (last) show(last); // now with models to compare with
 }
 
 main();

@@ -4,16 +4,17 @@ import { h, say } from "./dom.js";
 import { state } from "./state.js";
 import { csv, tsv, download, saveSVG, savePNG } from "./save.js";
 
-const sized = new ResizeObserver((entries) => entries.forEach((e) => e.target.resized()));
+const sized = new ResizeObserver((entries) => entries.forEach((e) => e.target.resized(Math.floor(e.contentRect.width))));
 
 // figure fills a section and returns show(data): null hides the card.
 //   chart(data, width)  the SVG
 //   label(data)         what it shows, for those who do not see it
 //   legend(data)        nodes beneath it, or nothing
+//   controls            an element beneath that, which stays
 //   table(data)         {columns, rows}
-export function figure(section, { name, none, chart, label, legend, table, opened }) {
+export function figure(section, { name, none, chart, label, legend, controls, table, opened }) {
   let data = null;
-  let drawn = 0;
+  let width = 0; // as last observed: to ask for it amid changes would lay the page out each time
   const title = h("h3", { id: `h-${name}` });
   const plot = h("div", { class: "plot" });
   const under = h("div", { class: "legend" });
@@ -23,19 +24,21 @@ export function figure(section, { name, none, chart, label, legend, table, opene
     h("button", { type: "button", class: "tool", "aria-label": `Save as SVG: ${name}`, text: "SVG", onclick: () => saveSVG(file("svg"), svg()) }),
     h("button", { type: "button", class: "tool", "aria-label": `Save as PNG: ${name}`, text: "PNG", onclick: () => savePNG(file("png"), svg()) }));
   const numbers = tableOf(name, () => data && table(data), opened);
-  section.append(h("header", {}, title, saves), plot, under, numbers.element);
+  section.append(...[h("header", {}, title, saves), plot, under, controls, numbers.element].filter(Boolean));
 
   const draw = () => {
-    const width = Math.floor(plot.clientWidth);
     if (!data || width === 0) return;
-    drawn = width;
     const picture = chart(data, width);
     for (const part of picture.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label"); // names of marks, "dot"
     picture.setAttribute("role", "img");
     picture.setAttribute("aria-label", label(data));
     plot.replaceChildren(picture);
   };
-  plot.resized = () => Math.floor(plot.clientWidth) !== drawn && draw();
+  plot.resized = (now) => {
+    if (now === width) return;
+    width = now;
+    draw();
+  };
   sized.observe(plot);
 
   return (next, heading) => {
