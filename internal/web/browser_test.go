@@ -98,6 +98,9 @@ func (s screen) String() string { return fmt.Sprintf("%d-%s", s.width, s.scheme(
 // open shows the page at a query, and waits for the answer.
 func open(t testing.TB, s screen, query string) *tab {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser is not started in -short")
+	}
 	if err := start(); err != nil {
 		shared.Skip(t, "browser", "no Chromium: "+err.Error())
 	}

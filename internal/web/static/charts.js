@@ -193,7 +193,7 @@ export function roofline(f, width, tp) {
       f.ridge_flop_per_byte ? Plot.text([f.ridge_flop_per_byte], { x: (v) => v, frameAnchor: "bottom", text: (v) => `ridge ${Math.round(v)}`, textAnchor: "end", dx: -5, dy: -4 }) : null,
       Plot.line(lines, { x: "x", y: "y", z: "i", stroke: "var(--ink-2)", strokeWidth: 2 }),
       Plot.dot(f.points, { x: "x", y: "y", fill: (p) => color(p.kind), r: (p) => (here(p) ? 6.5 : 4), stroke: "var(--card)", strokeWidth: 1.5 }),
-      Plot.text(f.points, { x: "x", y: "y", text: (p) => p.label.split(", ").at(-1), dx: 9, dy: 8, textAnchor: "start", fontSize: 11, fill: (p) => (here(p) ? "var(--ink)" : "var(--ink-2)") }),
+      Plot.text(f.points, { x: "x", y: "y", text: (p) => p.label.slice(p.label.lastIndexOf("TP")), dx: 9, dy: 8, textAnchor: "start", fontSize: 11, fill: (p) => (here(p) ? "var(--ink)" : "var(--ink-2)") }),
       named(labels, () => "var(--ink-2)"),
       tip(f.points, "x", "y", (p) => `${p.label}\n${d3.format(".3~r")(p.x)} FLOP/byte: at most ${d3.format(".3s")(p.y)}FLOP/s\nbound by ${p.bound}`),
     ],
