@@ -16,7 +16,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -93,6 +92,12 @@ func (s screen) scheme() string {
 	return "light"
 }
 
+// atNight is the screen in the dark theme.
+func (s screen) atNight() screen {
+	s.dark = true
+	return s
+}
+
 func (s screen) String() string { return fmt.Sprintf("%d-%s", s.width, s.scheme()) }
 
 // open shows the page at a query, and waits for the answer.
@@ -116,18 +121,26 @@ func open(t testing.TB, s screen, query string) *tab {
 		}
 	})
 	p.do(
-		chromedp.EmulateViewport(int64(s.width), int64(s.height)),
 		command(network.Enable, network.EnableParams{}),
 		command(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
+	)
+	p.show(s)
+	p.do(chromedp.Navigate(base + "/" + query))
+	p.settle()
+	p.wait(`document.querySelectorAll("#gpu option").length > 2`)
+	return p
+}
+
+// show puts the page on another screen.
+func (p *tab) show(s screen) {
+	p.Helper()
+	p.do(
+		chromedp.EmulateViewport(int64(s.width), int64(s.height)),
 		command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: s.scheme()},
 			{Name: "prefers-reduced-motion", Value: "reduce"},
 		}}),
-		chromedp.Navigate(base+"/"+query),
 	)
-	p.settle()
-	p.wait(`document.querySelectorAll("#gpu option").length > 2`)
-	return p
 }
 
 // command is an action of the browser's protocol.
@@ -220,10 +233,4 @@ func (p *tab) enter(id, text, address string) {
 func (p *tab) choose(selector, value string) {
 	p.Helper()
 	js[bool](p, fmt.Sprintf(`(() => { const s = document.querySelector(%q); s.value = %q; return s.dispatchEvent(new Event("change", { bubbles: true })); })()`, selector, value))
-}
-
-// close closes the tab before its test ends.
-func (p *tab) close() {
-	p.Helper()
-	p.do(command(page.Close, cdp.Empty{}))
 }

@@ -261,16 +261,14 @@ func TestAxe(t *testing.T) {
 		"?model=gemma-3-27b&gpu=",
 		"?view=verify",
 	} {
-		for _, s := range []screen{wide, narrow, {1600, 1000, true}, {360, 780, true}} {
-			p := open(t, s, query)
-			if s.width < 800 && !strings.Contains(query, "verify") {
-				p.click("#asked-fold summary")
-			}
-			js[bool](p, string(axe)+"; true")
+		p := open(t, narrow, query)
+		js[bool](p, `document.getElementById("asked-fold").open = true`)
+		js[bool](p, string(axe)+"; true")
+		for _, s := range []screen{narrow, narrow.atNight(), wide, wide.atNight()} {
+			p.show(s)
 			for _, v := range js[[]string](p, `axe.run({ resultTypes: ["violations"] }).then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + v.help + ": " + n.html.slice(0, 160) + " " + n.failureSummary)))`) {
 				t.Errorf("%s at %v: %s", query, s, v)
 			}
-			p.close()
 		}
 	}
 }
@@ -358,30 +356,28 @@ func TestCompare(t *testing.T) {
 // Each model at both widths and in both themes: nothing runs out of the page. With
 // HEADCOUNT_UPDATE=1 the pictures of the documents are taken anew.
 func TestScreens(t *testing.T) {
+	questions := map[string]string{
+		"llama-3-70b":  "?model=llama-3-70b&tp=8&with=deepseek-v3&pool=40",
+		"deepseek-v3":  "?model=deepseek-v3&tp=8&gpu=h200&with=llama-3-70b",
+		"gpt-oss-120b": "?model=gpt-oss-120b&tp=8",
+		"gemma-3-27b":  "?model=gemma-3-27b&tp=8&pool=40",
+		"qwen3-next":   "?model=qwen3-next&tp=4",
+	}
 	for _, model := range models {
-		for _, s := range []screen{wide, narrow, {1600, 1000, true}, {360, 780, true}} {
-			query := "?model=" + model + "&tp=8"
-			switch model {
-			case "llama-3-70b":
-				query += "&with=deepseek-v3&pool=40"
-			case "deepseek-v3":
-				query += "&gpu=h200&with=llama-3-70b"
-			case "gemma-3-27b":
-				query += "&pool=40"
-			case "qwen3-next":
-				query = "?model=qwen3-next&tp=4"
+		for _, s := range []screen{wide, narrow} {
+			p := open(t, s, questions[model])
+			for _, s := range []screen{s, s.atNight()} {
+				p.show(s)
+				if over := js[int](p, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+					t.Errorf("%s at %v: %d pixels wider than the screen", model, s, over)
+				}
+				if n := js[int](p, `document.querySelectorAll(".plot svg").length`); n < 5 {
+					t.Errorf("%s at %v: %d pictures", model, s, n)
+				}
+				if os.Getenv("HEADCOUNT_UPDATE") == "1" && (!s.dark || model == models[0]) {
+					p.picture(filepath.Join(shared.Root(), "docs", "images", fmt.Sprintf("page-%s-%v.png", model, s)))
+				}
 			}
-			p := open(t, s, query)
-			if over := js[int](p, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-				t.Errorf("%s at %v: %d pixels wider than the screen", model, s, over)
-			}
-			if n := js[int](p, `document.querySelectorAll(".plot svg").length`); n < 5 {
-				t.Errorf("%s at %v: %d pictures", model, s, n)
-			}
-			if os.Getenv("HEADCOUNT_UPDATE") == "1" && (!s.dark || model == models[0]) {
-				p.picture(filepath.Join(shared.Root(), "docs", "images", fmt.Sprintf("page-%s-%v.png", model, s)))
-			}
-			p.close()
 		}
 	}
 }
