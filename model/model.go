@@ -43,7 +43,7 @@ type Model struct {
 	// Buffers are tensors outside of layers that are computed, not loaded.
 	Buffers []Param
 
-	// Towers: the checkpoint holds more than the text model that Layers and Outer list.
+	// Towers: the checkpoint holds more than Layers and Outer list, a tower that is not known.
 	Towers bool
 
 	// WeightsUnknown says why Params cannot be relied on (a tower whose rule is not known);
@@ -170,6 +170,7 @@ type Param struct {
 	DType   dtype.Type // set when the engine keeps it in another format than the model's
 	Linear  bool       // a projection that quantisation may pack; false for norms, biases, embeddings
 	Stage   Stage      // where pipeline parallelism puts it; only outside of layers
+	Times   int        // such tensors, of a tower's equal layers, which share the name; only outside of layers; 0: one
 
 	// Role is what attention takes the rows for, of Output the columns. Parameters of one
 	// name and several roles lie in one tensor, one after the other along its rows; ByGroup,

@@ -20,9 +20,7 @@ var molmo = family{
 		if r.flag("attention_layer_norm", false) {
 			d.qkNorm = normWhole
 		}
-		m := r.decoder(d)
-		m.Towers = true
-		return m
+		return r.decoder(d)
 	},
 }
 

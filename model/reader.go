@@ -127,7 +127,7 @@ func (r *reader) flag(key string, def bool) bool {
 // tied reads tie_word_embeddings, which a wrapper around the text config says for both: its
 // own class may have another default (vllm config/vllm.py, with_hf_config).
 func (r *reader) tied() bool {
-	if _, nested := r.Nested(); nested {
+	if r.text.attributes != r.top.attributes {
 		if b, ok := r.Top().Bool("tie_word_embeddings"); ok {
 			return b
 		}

@@ -87,7 +87,11 @@ func (r *reader) rope(params *checkpoint.Object, at rotary, width int) Rope {
 		}
 	}
 	out.Trained = out.Length
-	if n, ok := intOf(params, "original_max_position_embeddings"); ok && n > 0 && n <= maxSize {
+	n, ok := intOf(params, "original_max_position_embeddings")
+	if !ok {
+		n, ok = r.Int("original_max_position_embeddings")
+	}
+	if ok && n > 0 && n <= maxSize {
 		out.Trained = int(n)
 	}
 	if f, ok := factor(params); ok && f > 0 && f <= maxSize {

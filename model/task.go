@@ -46,20 +46,19 @@ func (m *Model) finish(c *Config, f *family) {
 		m.Outer = slices.DeleteFunc(m.Outer, func(p Param) bool { return p.Part == Head || p.Part == Pooler })
 		m.Outer = append(m.Outer, head(m.HiddenSize, m.VocabSize, labels(c))...)
 	}
-	m.Towers = m.Towers || c.towers()
 	m.Quantization, _ = c.Quantization()
+	if c.towers() {
+		m.addTowers(c)
+	}
 	if m.WeightsUnknown == "" {
-		m.WeightsUnknown = unknownWeights(c, f, m)
+		m.WeightsUnknown = unknownWeights(f, m)
 	}
 }
 
 // unknownWeights says why the text model's parameters are not the checkpoint's, "" when
 // they are.
-func unknownWeights(c *Config, f *family, m *Model) string {
-	if m.Towers {
-		return "parameters of towers beside the text model"
-	}
-	if arch := m.Architecture; arch != "" && !f.knows(arch) {
+func unknownWeights(f *family, m *Model) string {
+	if arch := m.Architecture; arch != "" && !f.knows(arch) && towerKinds[arch] == nil {
 		return "parameters of " + arch + " beyond its " + f.name + " decoder"
 	}
 	return ""

@@ -37,7 +37,7 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 		}
 		for j := range m.Buffers {
 			if p := &m.Buffers[j]; onStage(p.Stage, i, len(b.Spans)) && !b.leavesOut(p) {
-				bytes[i] += t.bytes(p)
+				bytes[i] += t.bytes(p) * int64(max(p.Times, 1))
 			}
 		}
 		served := layers

@@ -46,7 +46,7 @@ func TestGolden(t *testing.T) {
 			unknown[e.Message]++
 		} else {
 			compare(r, stages, err, row.Weights)
-			if err == nil && row.Resolved.Quant != nil {
+			if err == nil && row.Resolved.Quant != nil && !row.Resolved.IsMultimodal { // the engine's names tell no tower from a text model
 				compareParts(r, stages, row.Weights)
 			}
 		}

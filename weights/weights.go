@@ -234,7 +234,7 @@ func (t *tally) outer(p *model.Param, q *quantised) {
 		t.module([]model.Param{*p}, &module{params: []int{0}, scheme: q.head}, 1)
 		return
 	}
-	t.add(p, 1)
+	t.add(p, int64(max(p.Times, 1)))
 }
 
 // add counts a parameter that occurs so many times.

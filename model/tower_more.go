@@ -1,0 +1,214 @@
+package model
+
+import "headcount/dtype"
+
+// llama4Tower shuffles the patches of its encoder into fewer, wider ones (vllm mllama4.py).
+func llama4Tower(t *towers) {
+	const name = "vision_model"
+	c := t.sub("vision_config")
+	width, heads, patch := c.size("hidden_size"), c.size("num_attention_heads"), c.size("patch_size")
+	patches := square(c.size("image_size"), patch)
+	t.linear(name+".patch_embedding.linear", sharded(width, "hidden_size"), whole(c.opt("num_channels", 3)*patch*patch), false)
+	t.plain(name+".class_embedding", width)
+	t.plain(name+".positional_embedding_vlm", patches+1, width)
+	t.norm(name+".layernorm_pre", width, true)
+	t.norm(name+".layernorm_post", width, true)
+	inner := c.size("intermediate_size")
+	t.vit(vit{name: name + ".model.layers", layers: c.size("num_hidden_layers"), width: width, heads: heads, mlp: inner,
+		names: vitNames{plainNames.qkv, "self_attn.o_proj", "mlp.fc1", "mlp.fc2", []string{"input_layernorm", "post_attention_layernorm"}}}.biased())
+	in, out := c.size("projector_input_dim"), c.size("projector_output_dim")
+	biased := c.flag("multi_modal_projector_bias", false)
+	t.linear(name+".vision_adapter.mlp.fc1", sharded(in, "projector_input_dim"), whole(inner), biased)
+	t.linear(name+".vision_adapter.mlp.fc2", whole(out), sharded(in, "projector_input_dim"), biased)
+	t.linear("multi_modal_projector.linear_1", sharded(t.hidden, "hidden_size"), whole(c.size("vision_output_dim")), false)
+	const complex64 = 8 // bytes
+	t.buffer(name+".rotary_emb.cos_sin_cache", complex64*(patches+1)*(width/max(heads, 1)/2), dtype.UInt8)
+}
+
+// kimiTower is MoonViT. The engine puts it into the model's dtype as a whole, unless its
+// modules know a quantisation, which those of compressed-tensors do not (vllm kimi_k25.py).
+func kimiTower(t *towers) {
+	method, _ := t.Quantization()
+	t.moonViT(method == "" || method == "compressed-tensors")
+}
+
+// kimiK3Tower knows MXFP4, which its checkpoint calls compressed-tensors.
+func kimiK3Tower(t *towers) {
+	method, _ := t.Quantization()
+	t.moonViT(method == "")
+}
+
+// moonViT adds MoonViT in space and time (vllm kimi_k25_vit.py).
+func (t *towers) moonViT(cast bool) {
+	c := t.sub("vision_config")
+	width, heads, patch := c.size("hidden_size"), c.size("num_attention_heads"), c.size("patch_size")
+	inside := c.opt("qkv_hidden_size", width)
+	rms := false
+	if kind, ok := c.Text("norm_type"); ok && kind != "layernorm" {
+		rms = true
+	}
+	t.conv("vision_tower.patch_embed.proj", width, 3*patch*patch, c.flag("patch_embed_proj_bias", true))
+	height, _ := c.first("init_pos_emb_height", "pos_emb_height")
+	wide, _ := c.first("init_pos_emb_width", "pos_emb_width")
+	frames, _ := c.first("init_pos_emb_time", "pos_emb_time")
+	t.plain("vision_tower.patch_embed.pos_emb.weight", height*wide, width)
+	times := dtype.Float32
+	if cast {
+		times = dtype.Unknown
+	}
+	t.buffer("vision_tower.patch_embed.pos_emb.time_weight", frames*width, times)
+	v := vit{name: "vision_tower.encoder.blocks", layers: c.size("num_hidden_layers"), width: width, heads: heads, headDim: inside / max(heads, 1),
+		mlp: c.size("intermediate_size"), rms: rms, names: vitNames{"wqkv", "wo", "mlp.fc0", "mlp.fc1", []string{"norm0", "norm1"}}}
+	v.qkvBias = c.flag("attn_bias", true)
+	v.outBias, v.mlpBias = v.qkvBias, c.flag("linear_bias", true)
+	t.vit(v)
+	t.norm("vision_tower.encoder.final_layernorm", width, !rms)
+	merge := 1
+	for _, n := range c.ints("merge_kernel_size") {
+		merge *= int(n)
+	}
+	kind, _ := c.Text("mm_projector_type")
+	second := kind == "patchmergerv2"
+	if !second {
+		t.norm("mm_projector.pre_norm", width, true)
+	}
+	t.conv("mm_projector.linear_1", width*merge, width*merge, !second)
+	t.conv("mm_projector.linear_2", t.hidden, width*merge, !second)
+	if second {
+		t.norm("mm_projector.post_norm", t.hidden, false)
+	}
+}
+
+// glm4vTower has gated MLPs as wide as what goes out, and a convolution that merges patches
+// (vllm glm4_1v.py).
+func glm4vTower(t *towers) {
+	const name = "visual"
+	c := t.sub("vision_config")
+	width, heads, out := c.size("hidden_size"), c.size("num_heads"), c.size("out_hidden_size")
+	t.patches(name+".patch_embed.proj", c, width, true)
+	t.vit(vit{name: name + ".blocks", layers: c.size("depth"), width: width, heads: heads, mlp: out, gated: true, rms: true, names: gatedNames})
+	t.glmMerger(c, width, out, c.size("intermediate_size"))
+	positions := square(c.size("image_size"), c.size("patch_size"))
+	t.plain(name+".embeddings.position_embedding.weight", positions, width)
+	t.buffer(name+".embeddings.position_ids", positions, dtype.Int64)
+	t.norm(name+".post_conv_layernorm", width, false)
+	t.turned(width / max(heads, 1))
+}
+
+// glmOCRTower has biases, norms of queries and keys, and no positions (vllm glm_ocr.py).
+func glmOCRTower(t *towers) {
+	c := t.sub("vision_config")
+	width, heads, out := c.size("hidden_size"), c.size("num_heads"), c.size("out_hidden_size")
+	t.patches("visual.patch_embed.proj", c, width, true)
+	v := vit{name: "visual.blocks", layers: c.size("depth"), width: width, heads: heads, mlp: c.size("intermediate_size"), gated: true, rms: true, names: gatedNames}
+	v.qkNorm = width / max(heads, 1)
+	t.vit(v.biased())
+	t.glmMerger(c, width, out, t.size("intermediate_size"))
+	t.turned(width / max(heads, 1))
+}
+
+// glmMerger adds what GLM's towers end in.
+func (t *towers) glmMerger(c *reader, width, out, inner int) {
+	const name = "visual.merger"
+	merge := c.opt("spatial_merge_size", 2)
+	t.linear(name+".proj", sharded(out, "out_hidden_size"), whole(out), false)
+	t.norm(name+".post_projection_norm", out, true)
+	t.mlp([]string{name + ".gate_proj", name + ".up_proj"}, name+".down_proj", out, inner, out, true, false)
+	t.conv("visual.downsample", out, width*merge*merge, true)
+	t.norm("visual.post_layernorm", width, false)
+}
+
+// internS1Tower is InternViT in Transformers' form: attention that every rank holds whole,
+// MLPs that they divide (vllm interns1_vit.py).
+func internS1Tower(t *towers) {
+	const name = "vision_tower"
+	c, top := t.sub("vision_config"), t.topReader()
+	width, inner := c.size("hidden_size"), c.size("intermediate_size")
+	patch, image := c.pair("patch_size"), c.pair("image_size")
+	t.plain(name+".embeddings.cls_token", width)
+	if c.flag("use_mask_token", false) {
+		t.plain(name+".embeddings.mask_token", width)
+	}
+	t.conv(name+".embeddings.patch_embeddings.projection", width, c.opt("num_channels", 3)*patch[0]*patch[1], true)
+	if c.flag("use_absolute_position_embeddings", true) {
+		t.plain(name+".embeddings.position_embeddings", image[0]/max(patch[0], 1)*(image[1]/max(patch[1], 1))+1, width)
+	}
+	biased, rms := c.flag("attention_bias", false), false
+	if kind, ok := c.Text("norm_type"); ok && kind == "rms_norm" {
+		rms = true
+	}
+	t.layers(c.size("num_hidden_layers"), func() {
+		at := name + ".encoder.layer.*."
+		for _, part := range []string{"q_proj", "k_proj", "v_proj"} {
+			t.conv(at+"attention."+part, width, width, biased)
+		}
+		if c.flag("use_qk_norm", false) {
+			t.norm(at+"attention.q_norm", width, false)
+			t.norm(at+"attention.k_norm", width, false)
+		}
+		t.conv(at+"attention.projection_layer", width, width, true)
+		t.mlp([]string{at + "mlp.fc1"}, at+"mlp.fc2", width, inner, width, false, true)
+		t.norm(at+"layernorm_before", width, !rms)
+		t.norm(at+"layernorm_after", width, !rms)
+		t.plain(at+"lambda_1", width)
+		t.plain(at+"lambda_2", width)
+	})
+	if !c.flag("use_mean_pooling", true) {
+		t.norm(name+".layernorm", width, true)
+	}
+	ratio, ok := top.Float("downsample_ratio")
+	if !ok || ratio <= 0 || ratio > 1 {
+		ratio = 0.5
+	}
+	in := width * int(1/ratio) * int(1/ratio)
+	t.norm("multi_modal_projector.layer_norm", in, true)
+	t.projector(in, t.hidden, true, false)
+}
+
+// pair reads two sizes, or one that counts for both.
+func (r *reader) pair(key string) [2]int {
+	if n, ok := r.Int(key); ok && n > 0 && n <= maxSize {
+		return [2]int{int(n), int(n)}
+	}
+	list, _ := r.List(key)
+	if len(list) != 2 {
+		r.fail("missing_field", key, "not two sizes")
+		return [2]int{1, 1}
+	}
+	var out [2]int
+	for i := range out {
+		n, ok := list[i].Int()
+		if !ok || n < 1 || n > maxSize {
+			r.fail("bad_value", key, "not two sizes")
+			n = 1
+		}
+		out[i] = int(n)
+	}
+	return out
+}
+
+// ovisTower is AIMv2, whose states become probabilities over a vocabulary of pictures, of
+// which each word has an embedding (vllm ovis.py, aimv2.py).
+func ovisTower(t *towers) {
+	const name = "visual_tokenizer"
+	c := t.sub("visual_tokenizer_config")
+	b := t.sub("visual_tokenizer_config", "backbone_config")
+	if kind, _ := b.Text("model_type"); kind != "aimv2" && kind != "aimv2_vision_model" {
+		b.fail("unsupported", "model_type", "not an encoder that is known")
+	}
+	width, patch := b.size("hidden_size"), b.size("patch_size")
+	const trunk = name + ".backbone.trunk.blocks"
+	t.conv(name+".backbone.preprocessor.patchifier.proj", width, b.opt("num_channels", 3)*patch*patch, true)
+	t.norm(name+".backbone.preprocessor.patchifier.norm", width, false)
+	t.plain(name+".backbone.preprocessor.pos_embed", square(b.size("image_size"), patch), width)
+	v := vit{name: trunk, layers: b.size("num_hidden_layers"), width: width, heads: b.size("num_attention_heads"), mlp: b.size("intermediate_size"),
+		gated: true, rms: true, qkvBias: b.flag("qkv_bias", false), outBias: b.flag("mlp_bias", false),
+		names: vitNames{"attn.qkv", "attn.proj", "mlp.fc1 mlp.fc3", "mlp.fc2", []string{"norm_1", "norm_2"}}}
+	v.mlpBias = v.outBias
+	t.vit(v)
+	const indicators = 5 // words that no picture becomes
+	words, stride := c.size("vocab_size"), c.opt("hidden_stride", 1)
+	t.conv(name+".head.0", words-indicators, width*stride*stride, false)
+	t.norm(name+".head.1", words-indicators, true)
+	t.plain("vte.weight", words, t.hidden)
+}

@@ -1,0 +1,32 @@
+package model
+
+// towerKinds are the architectures whose towers are known, by what builds them.
+var towerKinds = map[string]func(*towers){
+	"Qwen2VLForConditionalGeneration":        qwen2VLTower,
+	"Qwen2_5_VLForConditionalGeneration":     qwen25VLTower,
+	"Qwen3VLForConditionalGeneration":        qwen3VLTower,
+	"Qwen3VLMoeForConditionalGeneration":     qwen3VLTower,
+	"Qwen3_5ForConditionalGeneration":        qwen3VLTower,
+	"Qwen3_5MoeForConditionalGeneration":     qwen3VLTower,
+	"Gemma3ForConditionalGeneration":         gemma3Tower,
+	"LlavaForConditionalGeneration":          llavaTower,
+	"LlavaNextVideoForConditionalGeneration": llavaNextVideoTower,
+	"LlavaOnevisionForConditionalGeneration": llavaOnevisionTower,
+	"Mistral3ForConditionalGeneration":       mistral3Tower,
+	"LightOnOCRForConditionalGeneration":     mistral3Tower,
+	"Idefics3ForConditionalGeneration":       idefics3Tower,
+	"SmolVLMForConditionalGeneration":        idefics3Tower,
+	"Lfm2VlForConditionalGeneration":         lfm2VLTower,
+	"Cohere2VisionForConditionalGeneration":  cohere2VisionTower,
+	"Llama4ForConditionalGeneration":         llama4Tower,
+	"KimiK25ForConditionalGeneration":        kimiTower,
+	"KimiK3ForConditionalGeneration":         kimiK3Tower,
+	"Glm4vForConditionalGeneration":          glm4vTower,
+	"Glm4vMoeForConditionalGeneration":       glm4vTower,
+	"GlmOcrForConditionalGeneration":         glmOCRTower,
+	"InternVLForConditionalGeneration":       internS1Tower,
+	"InternS1ForConditionalGeneration":       internS1Tower,
+	"Ovis":                                   ovisTower,
+	"Phi3VForCausalLM":                       phi3VTower,
+	"AriaForConditionalGeneration":           ariaTower,
+}
