@@ -35,8 +35,17 @@ var gemma4 = family{
 		}
 		if perLayer > 0 {
 			m.Outer = append(m.Outer, everywhere(perLayerEmbedding(vocab, perLayer, hidden, layers)...)...)
+			for _, name := range []string{"embed_scale_per_layer", "per_layer_input_scale", "per_layer_projection_scale"} {
+				m.Buffers = append(m.Buffers, everywhere(Param{Name: "model." + name, Part: Other, Rows: whole(1)})...)
+			}
 		}
-		return m
+		for _, l := range distinct(m.Layers) {
+			l.Buffers = []Param{{Name: "layer_scalar", Part: Other, Rows: whole(1)}}
+			if e.count > 0 {
+				l.Buffers = append(l.Buffers, Param{Name: "router.root_size", Part: MoERouter, Rows: whole(1)})
+			}
+		}
+		return normalized(m)
 	},
 }
 

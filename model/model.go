@@ -170,6 +170,7 @@ type Param struct {
 	DType   dtype.Type // set when the engine keeps it in another format than the model's
 	Linear  bool       // a projection that quantisation may pack; false for norms, biases, embeddings
 	Stage   Stage      // where pipeline parallelism puts it; only outside of layers
+	Evenly  int        // > 0: ranks that do not divide this number hold it whole, as some towers' heads
 	Times   int        // such tensors, of a tower's equal layers, which share the name; only outside of layers; 0: one
 
 	// Role is what attention takes the rows for, of Output the columns. Parameters of one

@@ -16,11 +16,19 @@ var molmo = family{
 			vocab:        r.opt("embedding_size", r.size("vocab_size")),
 			norms:        []string{"attn_norm", "ff_norm"},
 			names:        molmoNames,
+			everyStage:   true,
 		}
 		if r.flag("attention_layer_norm", false) {
 			d.qkNorm = normWhole
 		}
-		return r.decoder(d)
+		m := r.decoder(d)
+		const further = 128 // words of pictures, of the embedding alone
+		for i := range m.Outer {
+			if p := &m.Outer[i]; p.Part == Embedding {
+				p.Rows.Size += further
+			}
+		}
+		return m
 	},
 }
 

@@ -47,18 +47,18 @@ func (m *Model) finish(c *Config, f *family) {
 		m.Outer = append(m.Outer, head(m.HiddenSize, m.VocabSize, labels(c))...)
 	}
 	m.Quantization, _ = c.Quantization()
-	if c.towers() {
+	if c.towers() || towerOf(m.Architecture, c) != nil {
 		m.addTowers(c)
 	}
 	if m.WeightsUnknown == "" {
-		m.WeightsUnknown = unknownWeights(f, m)
+		m.WeightsUnknown = unknownWeights(c, f, m)
 	}
 }
 
 // unknownWeights says why the text model's parameters are not the checkpoint's, "" when
 // they are.
-func unknownWeights(f *family, m *Model) string {
-	if arch := m.Architecture; arch != "" && !f.knows(arch) && towerKinds[arch] == nil {
+func unknownWeights(c *Config, f *family, m *Model) string {
+	if arch := m.Architecture; arch != "" && !f.knows(arch) && towerOf(arch, c) == nil {
 		return "parameters of " + arch + " beyond its " + f.name + " decoder"
 	}
 	return ""

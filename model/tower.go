@@ -18,14 +18,15 @@ type towers struct {
 	stage           Stage
 	times           int
 	whole           bool // ranks do not divide it
+	evenly          int  // > 0: nor do they where they do not divide so many heads
 	onPlan          bool // built from Transformers' modules, by their plan
 	subs            []*reader
 }
 
 // addTowers adds to a model what its architecture has beside the text model.
 func (m *Model) addTowers(c *Config) {
-	build, known := towerKinds[m.Architecture]
-	if !known {
+	build := towerOf(m.Architecture, c)
+	if build == nil {
 		m.Towers = true
 		m.WeightsUnknown = "parameters of towers beside the text model"
 		return
@@ -74,6 +75,7 @@ func (t *towers) add(params ...Param) {
 		if t.whole {
 			p.Rows.Split, p.Cols.Split = Whole, Whole
 		}
+		p.Evenly = t.evenly
 		p.OffPlan = t.onPlan && !p.fused
 		t.params = append(t.params, p)
 	}
@@ -144,6 +146,7 @@ type vit struct {
 	name           string
 	layers, width  int
 	heads, headDim int // headDim 0: width over heads
+	kv             int // heads of keys and values, on several ranks each where there are more; 0: as many
 	mlp            int
 	gated          bool
 	qkvBias        bool
@@ -194,7 +197,11 @@ func (t *towers) vit(v vit) {
 		inside := headsOf(v.heads, v.headDim)
 		qkv := inModule(at, n.qkv)
 		for i := range 3 {
-			t.linear(qkv[min(i, len(qkv)-1)], inside, whole(v.width), v.qkvBias)
+			axis := inside
+			if i > 0 && v.kv > 0 {
+				axis = kvHeads(v.kv, v.headDim)
+			}
+			t.linear(qkv[min(i, len(qkv)-1)], axis, whole(v.width), v.qkvBias)
 		}
 		t.out(at+n.out, whole(v.width), inside, v.outBias)
 		if v.qkNorm > 0 {

@@ -210,6 +210,7 @@ func phi3VTower(t *towers) {
 	if !ok || dim < 1 || dim > maxSize {
 		dim = 1024
 	}
+	t.add(Param{Name: "model.embed_tokens.weight", Rows: vocabulary(t.size("vocab_size")), Cols: whole(t.hidden)}) // once more
 	wide := 4 * int(dim)
 	t.plain("model.vision_embed_tokens.glb_GN", wide)
 	t.plain("model.vision_embed_tokens.sub_GN", wide)

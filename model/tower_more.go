@@ -43,6 +43,7 @@ func (t *towers) moonViT(cast bool) {
 	c := t.sub("vision_config")
 	width, heads, patch := c.size("hidden_size"), c.size("num_attention_heads"), c.size("patch_size")
 	inside := c.opt("qkv_hidden_size", width)
+	t.evenly = heads
 	rms := false
 	if kind, ok := c.Text("norm_type"); ok && kind != "layernorm" {
 		rms = true
@@ -211,4 +212,157 @@ func ovisTower(t *towers) {
 	t.conv(name+".head.0", words-indicators, width*stride*stride, false)
 	t.norm(name+".head.1", words-indicators, true)
 	t.plain("vte.weight", words, t.hidden)
+}
+
+// paddleOCRTower is SigLIP whose heads turn, and an MLP that merges patches, whole on each
+// rank (vllm paddleocr_vl.py).
+func paddleOCRTower(t *towers) {
+	c := t.sub("vision_config")
+	width, merge := c.size("hidden_size"), c.opt("spatial_merge_size", 2)
+	t.siglip("visual.vision_model", c, c.size("num_hidden_layers"), true)
+	t.buffer("visual.vision_model.encoder.rotary_pos_emb.inv_freq", width/max(c.size("num_attention_heads"), 1)/4, dtype.Float32)
+	wide := width * merge * merge
+	t.norm("mlp_AR.pre_norm", width, true)
+	t.conv("mlp_AR.linear_1", wide, wide, true)
+	t.conv("mlp_AR.linear_2", t.hidden, wide, true)
+}
+
+// museGlimmerTower has an MLP in each layer, and an adapter, that are whole on each rank
+// (vllm muse_glimmer.py).
+func museGlimmerTower(t *towers) {
+	const name = "vision_encoder"
+	c, top := t.sub("vision_config"), t.topReader()
+	width, inner, patch, merge := c.size("hidden_size"), c.size("intermediate_size"), c.size("patch_size"), c.opt("merge_size", 2)
+	t.evenly = c.size("num_attention_heads")
+	t.plain(name+".positional_embedding_vlm", c.size("max_position_embeddings"), width)
+	t.conv(name+".conv1_linear", width, 3*c.opt("patch_temporal", 2)*patch*patch, false)
+	t.norm(name+".ln_pre", width, true)
+	heads := headsOf(c.size("num_attention_heads"), width/max(c.size("num_attention_heads"), 1))
+	t.layers(c.size("num_hidden_layers"), func() {
+		at := name + ".transformer.*."
+		t.norm(at+"ln_1", width, true)
+		t.norm(at+"ln_2", width, true)
+		for _, part := range []string{"q_proj", "k_proj", "v_proj"} {
+			t.linear(at+"attn."+part, heads, whole(width), true)
+		}
+		t.out(at+"attn.o_proj", whole(width), heads, true)
+		t.conv(at+"mlp.c_fc", inner, width, true)
+		t.conv(at+"mlp.c_proj", width, inner, true)
+	})
+	t.norm(name+".ln_post", width, true)
+	adapted := top.size("projector_hidden_size")
+	t.conv("vision_adapter.c_fc", adapted, width*merge*merge, false)
+	t.conv("vision_adapter.c_proj", adapted, adapted, false)
+	t.conv("vision_projection", t.hidden, adapted, false)
+}
+
+// miniCPMV46Tower is Idefics' encoder, with one more attention that merges patches amid its
+// layers, and mergers that are whole on each rank (vllm minicpmv4_6.py).
+func miniCPMV46Tower(t *towers) {
+	c := t.sub("vision_config")
+	width, inner := c.size("hidden_size"), c.size("intermediate_size")
+	t.idefics("vpm", c)
+	heads := headsOf(c.size("num_attention_heads"), width/max(c.size("num_attention_heads"), 1))
+	for _, part := range []string{"q_proj", "k_proj", "v_proj"} {
+		t.linear("vit_merger.self_attn."+part, heads, whole(width), true)
+	}
+	const four = 4 // patches that are merged
+	t.out("vit_merger.self_attn.out_proj", whole(width), heads, true)
+	t.norm("vit_merger.layer_norm1", width, true)
+	t.norm("vit_merger.pre_norm", four*width, true)
+	t.conv("vit_merger.linear_1", four*inner, four*width, true)
+	t.conv("vit_merger.linear_2", width, four*inner, true)
+	t.norm("merger.mlp.0.pre_norm", four*width, true)
+	t.conv("merger.mlp.0.linear_1", four*width, four*width, true)
+	t.conv("merger.mlp.0.linear_2", t.hidden, four*width, true)
+}
+
+// colPaliTower is PaliGemma's, and a projection of the text model's states to embeddings (vllm
+// colpali.py).
+func colPaliTower(t *towers) {
+	c := t.sub("vlm_config", "vision_config")
+	t.siglip("vlm.vision_tower.vision_model", c, c.size("num_hidden_layers"), true)
+	t.conv("vlm.multi_modal_projector.linear", t.hidden, c.size("hidden_size"), true)
+	t.stage = EveryStage
+	t.plain("embedding_proj_layer.weight", t.topReader().opt("embedding_dim", 128), t.hidden)
+	t.params[len(t.params)-1].DType = dtype.Float32
+}
+
+// molmoTower is CLIP of a fixed size without its last layers, queries that pool patches, and
+// a gated projection as wide as the text model's (vllm molmo.py, VisionBackboneConfig).
+func molmoTower(t *towers) {
+	const (
+		name   = "model.vision_backbone"
+		width  = 1024
+		heads  = 16
+		layers = 23
+		inner  = 4096
+		patch  = 14
+		image  = 336
+		read   = 2 // layers whose states are pooled, side by side
+	)
+	t.plain(name+".pad_embed", 2, read*width)
+	t.plain(name+".image_vit.class_embedding", width)
+	t.plain(name+".image_vit.positional_embedding", square(image, patch)+1, width)
+	t.conv(name+".image_vit.patch_embedding", width, 3*patch*patch, false)
+	t.norm(name+".image_vit.pre_ln", width, true)
+	t.vit(vit{name: name + ".image_vit.transformer.resblocks", layers: layers, width: width, heads: heads, mlp: inner,
+		names: vitNames{"attention.wq attention.wk attention.wv", "attention.wo", "feed_forward.w1", "feed_forward.w2", []string{"attention_norm", "ffn_norm"}}}.biased())
+	inside := headsOf(heads, width/heads)
+	for _, part := range []string{"wq", "wk", "wv"} {
+		t.linear(name+".image_pooling_2d."+part, inside, whole(read*width), true)
+	}
+	t.out(name+".image_pooling_2d.wo", whole(width), inside, true)
+	projected := sharded(t.size("intermediate_size")/2, "intermediate_size")
+	t.linear(name+".image_projector.w1", projected, whole(width), false)
+	t.linear(name+".image_projector.w3", projected, whole(width), false)
+	t.out(name+".image_projector.w2", whole(t.hidden), projected, false)
+}
+
+// deepSeekVL2Tower is timm's SigLIP with the head that pools, of which ranks divide MLPs
+// alone, an MLP over four patches, and states for the end of a line and of a view, on each stage (vllm
+// deepseek_vl2.py).
+func deepSeekVL2Tower(t *towers) {
+	const name = "vision"
+	c, p := t.sub("vision_config"), t.sub("projector_config")
+	width, patch := c.size("width"), c.size("patch_size")
+	ratio, _ := c.Float("mlp_ratio")
+	inner := int(float64(width) * max(0, min(ratio, 64)))
+	t.plain(name+".pos_embed", square(c.opt("image_size", 384), patch), width)
+	t.conv(name+".patch_embed.proj", width, 3*patch*patch, true)
+	t.layers(c.size("layers"), func() {
+		at := name + ".blocks.*."
+		t.conv(at+"attn.qkv", 3*width, width, true)
+		t.conv(at+"attn.proj", width, width, true)
+		t.mlp([]string{at + "mlp.fc1"}, at+"mlp.fc2", width, inner, width, false, true)
+		t.norm(at+"norm1", width, true)
+		t.norm(at+"norm2", width, true)
+	})
+	t.norm(name+".norm", width, true)
+	const pool = name + ".attn_pool"
+	t.plain(pool+".latent", width)
+	t.conv(pool+".q", width, width, true)
+	t.conv(pool+".kv", 2*width, width, true)
+	t.conv(pool+".proj", width, width, true)
+	t.norm(pool+".norm", width, true)
+	t.mlp([]string{pool + ".mlp.fc1"}, pool+".mlp.fc2", width, inner, width, false, true)
+	out := p.size("n_embed")
+	t.conv("projector.layers.0", out, 4*width, true)
+	t.conv("projector.layers.2", out, out, true)
+	t.stage = EveryStage
+	t.plain("image_newline", out)
+	t.plain("view_seperator", out)
+}
+
+// colModernVBertTower is SigLIP whose patches are shuffled, beside an encoder of text, and a
+// projection to embeddings (vllm colmodernvbert.py).
+func colModernVBertTower(t *towers) {
+	c, top := t.sub("vision_config"), t.topReader()
+	t.siglip("vision_model.vision_model", c, c.size("num_hidden_layers"), true)
+	factor := top.opt("pixel_shuffle_factor", 4)
+	t.conv("connector.proj", t.hidden, c.size("hidden_size")*factor*factor, false)
+	for _, one := range []Param{{Rows: whole(top.opt("embedding_dim", 128)), Cols: whole(t.hidden)}, {Rows: whole(top.opt("embedding_dim", 128))}} {
+		one.Name, one.DType = "custom_text_proj", dtype.Float32
+		t.add(one)
+	}
 }

@@ -22,10 +22,13 @@ func qwen2VLTower(t *towers) {
 // qwen25VLTower has RMS norms and gated MLPs (vllm qwen2_5_vl.py).
 func qwen25VLTower(t *towers) { t.qwen25VL(t.sub("vision_config")) }
 
+// exaone45Tower is the same with fewer heads of keys and values (vllm exaone4_5.py).
+func exaone45Tower(t *towers) { t.qwen25VL(t.sub("vision_config")) }
+
 func (t *towers) qwen25VL(c *reader) {
 	width, heads := c.size("hidden_size"), c.size("num_heads")
 	t.patches("visual.patch_embed.proj", c, width, false)
-	v := vit{name: "visual.blocks", layers: c.size("depth"), width: width, heads: heads, mlp: c.size("intermediate_size"), gated: true, rms: true, names: gatedNames}
+	v := vit{name: "visual.blocks", layers: c.size("depth"), width: width, heads: heads, kv: c.opt("num_key_value_heads", 0), mlp: c.size("intermediate_size"), gated: true, rms: true, names: gatedNames}
 	t.vit(v.biased())
 	t.merger("visual.merger", mergerMLP, width, width, c.opt("spatial_merge_size", 2), c.size("out_hidden_size"), false)
 	t.turned(width / max(heads, 1))

@@ -2,8 +2,10 @@ package weights
 
 import (
 	"math"
+	"slices"
 
 	"headcount/attn"
+	"headcount/dtype"
 	"headcount/model"
 )
 
@@ -63,7 +65,7 @@ func (t *tally) layerBuffers(l *model.Layer) (n int64) {
 		case hasScales(c):
 			n += scales
 		case c.Kind == model.Recurrent:
-			n += t.convView(c.State)
+			n += t.convView(c.State) + t.kdaCopies(c.State)
 		}
 	}
 	for i := range l.Buffers {
@@ -112,6 +114,20 @@ func (t *tally) convView(s model.State) int64 {
 	}
 	return int64(s.Inner+2*groups*s.StateSize) / int64(tp) * int64(s.Kernel) * t.build.DType.Bytes()
 }
+
+// kdaCopies are the convolution and the norm of Kimi delta attention as a kernel wants them,
+// in float32 (vllm models/kimi_k3/nvidia/kda.py).
+func (t *tally) kdaCopies(s model.State) int64 {
+	heads := s.Heads / t.build.Layout.TP
+	if s.Mixer != model.KDA || !t.build.FusedKDA || t.build.DType != dtype.BFloat16 || s.HeadDim != 128 || s.Kernel != 4 || !slices.Contains(fusedHeads, heads) {
+		return 0
+	}
+	const three = 3 // of queries, keys and values
+	return 4 * int64(three*s.Kernel*heads*s.HeadDim+s.HeadDim)
+}
+
+// fusedHeads are the heads of a rank that the kernel takes.
+var fusedHeads = []int{12, 24, 48, 96}
 
 // table is a rotary table: a row of cosines and sines for each position (vllm
 // rotary_embedding/), or the frequencies that Transformers' modules keep instead.

@@ -96,6 +96,7 @@ func build(row *golden.VLLMRow, m *model.Model) weights.Build {
 		ByPlan: strings.HasPrefix(row.Resolved.ModelClass, "Transformers"),
 		NoHead: strings.Contains(row.Resolved.ModelClass, "Embedding"),
 	}
+	b.FusedKDA = row.Resolved.ModelClass == "KimiK3ForConditionalGeneration" && row.GPU != "A100"
 	if row.Resolved.PPLayers != nil {
 		b.Spans = nil
 		for _, s := range row.Resolved.PPLayers {

@@ -30,6 +30,10 @@ type Build struct {
 	ByPlan bool // the engine runs Transformers' modules and shards what their plan names
 	NoHead bool // an embedding model: no language-model head
 
+	// FusedKDA: the engine's kernel decodes Kimi delta attention from copies of its convolution
+	// and of its norm.
+	FusedKDA bool
+
 	// AllExpertScales: the engine's kernel for experts in NVFP4 wants the input scales of all
 	// experts on each rank.
 	AllExpertScales bool
@@ -273,7 +277,7 @@ func (t *tally) copies(p *model.Param) int64 {
 func (t *tally) shape(p *model.Param) (height, width int64) {
 	t.tp = t.build.ranks(p.Part)
 	rows, cols := p.Rows, p.Cols
-	if p.OffPlan && t.build.ByPlan || p.Experts > 0 && t.build.Layout.EP {
+	if p.OffPlan && t.build.ByPlan || p.Experts > 0 && t.build.Layout.EP || p.Evenly > 0 && int64(p.Evenly)%t.tp != 0 {
 		rows.Split, cols.Split = model.Whole, model.Whole
 	}
 	height, width = t.axis(&rows), int64(1)

@@ -17,6 +17,8 @@ const flashInferMoE = 128
 func (p *plan) weigh() *problem.Error {
 	s := &p.setup
 	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, Length: int(s.maxLen), ByPlan: s.v.transformers, NoHead: s.v.embeds}
+	b.FusedKDA = s.v.arch == "KimiK3ForConditionalGeneration" && s.drafts == 0 &&
+		(s.gpu.major == 9 && s.gpu.minor == 0 || s.gpu.major == 10 || s.gpu.major == 12)
 	if s.gpu.major == 10 {
 		b.AllExpertScales = true // FlashInfer's kernels (fused_moe/oracle/nvfp4.py)
 		if s.v.tensorRTRoutes() {
