@@ -18,6 +18,7 @@ type towers struct {
 	stage           Stage
 	times           int
 	whole           bool // ranks do not divide it
+	torch           bool // its modules are torch's own, which no quantisation packs
 	evenly          int  // > 0: nor do they where they do not divide so many heads
 	onPlan          bool // built from Transformers' modules, by their plan
 	subs            []*reader
@@ -26,22 +27,28 @@ type towers struct {
 // addTowers adds to a model what its architecture has beside the text model.
 func (m *Model) addTowers(c *Config) {
 	build := towerOf(m.Architecture, c)
-	if build == nil {
-		m.Towers = true
-		m.WeightsUnknown = "parameters of towers beside the text model"
+	if build == nil || m.WeightsUnknown != "" {
+		m.lackTower("parameters of towers beside the text model")
 		return
 	}
 	t := &towers{reader: newReader(c), top: c.Top(), hidden: m.HiddenSize, times: 1}
 	build(t)
 	for _, r := range append(t.subs, t.reader) {
 		if r.err != nil {
-			m.Towers = true
-			m.WeightsUnknown = "parameters of a tower: " + r.err.Message
+			m.lackTower("parameters of a tower: " + r.err.Message)
 			return
 		}
 	}
 	m.Outer = append(m.Outer, t.params...)
 	m.Buffers = append(m.Buffers, t.buffers...)
+}
+
+// lackTower says why parameters are not known, unless the text model's family has said so.
+func (m *Model) lackTower(why string) {
+	m.Towers = true
+	if m.WeightsUnknown == "" {
+		m.WeightsUnknown = why
+	}
 }
 
 // sub reads the config at a path below the outer level.
@@ -76,6 +83,7 @@ func (t *towers) add(params ...Param) {
 			p.Rows.Split, p.Cols.Split = Whole, Whole
 		}
 		p.Evenly = t.evenly
+		p.Linear = p.Linear && !t.torch
 		p.OffPlan = t.onPlan && !p.fused
 		t.params = append(t.params, p)
 	}

@@ -48,7 +48,7 @@ func (t *towers) hear(l listener) {
 // (vllm qwen2_audio.py).
 func qwen2AudioTower(t *towers) {
 	c := t.sub("audio_config")
-	t.whole = true
+	t.whole, t.torch = true, true
 	l := c.whisperLike("audio_tower")
 	t.listen(l)
 	t.plain("audio_tower.embed_positions.weight", c.opt("max_source_positions", 1500), l.width)
@@ -61,14 +61,14 @@ func qwen2AudioTower(t *towers) {
 func qwen25OmniTower(t *towers) {
 	c := t.sub("thinker_config", "audio_config")
 	l := c.whisperLike("thinker.audio_tower")
-	t.whole = true
+	t.whole, t.torch = true, true
 	t.listen(l)
 	out := c.size("output_dim")
 	t.plain("thinker.audio_tower.audio_bos_eos_token.weight", 2, out)
 	t.norm("thinker.audio_tower.ln_post", l.width, true)
 	t.conv("thinker.audio_tower.proj", out, l.width, true)
 	t.buffer("thinker.audio_tower.positional_embedding", c.opt("max_source_positions", 1500)*l.width, dtype.Float32)
-	t.whole = false
+	t.whole, t.torch = false, false
 	t.qwen25VL(t.sub("thinker_config", "vision_config"))
 }
 

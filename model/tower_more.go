@@ -4,6 +4,7 @@ import "headcount/dtype"
 
 // llama4Tower shuffles the patches of its encoder into fewer, wider ones (vllm mllama4.py).
 func llama4Tower(t *towers) {
+	t.torch = true // as far as quantisation goes
 	const name = "vision_model"
 	c := t.sub("vision_config")
 	width, heads, patch := c.size("hidden_size"), c.size("num_attention_heads"), c.size("patch_size")
@@ -40,6 +41,7 @@ func kimiK3Tower(t *towers) {
 
 // moonViT adds MoonViT in space and time (vllm kimi_k25_vit.py).
 func (t *towers) moonViT(cast bool) {
+	t.torch = cast
 	c := t.sub("vision_config")
 	width, heads, patch := c.size("hidden_size"), c.size("num_attention_heads"), c.size("patch_size")
 	inside := c.opt("qkv_hidden_size", width)
@@ -87,7 +89,7 @@ func glm4vTower(t *towers) {
 	c := t.sub("vision_config")
 	width, heads, out := c.size("hidden_size"), c.size("num_heads"), c.size("out_hidden_size")
 	t.patches(name+".patch_embed.proj", c, width, true)
-	t.vit(vit{name: name + ".blocks", layers: c.size("depth"), width: width, heads: heads, mlp: out, gated: true, rms: true, names: gatedNames})
+	t.vit(vit{name: name + ".blocks", layers: c.size("depth"), width: width, heads: heads, mlp: out, gated: true, rms: true, names: t.glmNames("compressed-tensors")})
 	t.glmMerger(c, width, out, c.size("intermediate_size"))
 	positions := square(c.size("image_size"), c.size("patch_size"))
 	t.plain(name+".embeddings.position_embedding.weight", positions, width)
@@ -101,11 +103,21 @@ func glmOCRTower(t *towers) {
 	c := t.sub("vision_config")
 	width, heads, out := c.size("hidden_size"), c.size("num_heads"), c.size("out_hidden_size")
 	t.patches("visual.patch_embed.proj", c, width, true)
-	v := vit{name: "visual.blocks", layers: c.size("depth"), width: width, heads: heads, mlp: c.size("intermediate_size"), gated: true, rms: true, names: gatedNames}
+	v := vit{name: "visual.blocks", layers: c.size("depth"), width: width, heads: heads, mlp: c.size("intermediate_size"), gated: true, rms: true, names: t.glmNames("")}
 	v.qkNorm = width / max(heads, 1)
 	t.vit(v.biased())
 	t.glmMerger(c, width, out, t.size("intermediate_size"))
 	t.turned(width / max(heads, 1))
+}
+
+// glmNames are names of GLM's layers: lists of quantised checkpoints call queries, keys and
+// values otherwise, of one method or of all (vllm glm4_1v.py, glm_ocr.py).
+func (t *towers) glmNames(method string) vitNames {
+	names := gatedNames
+	if m, _ := t.Quantization(); m != "" && (method == "" || m == method) {
+		names.qkv = "attn.qkv_proj"
+	}
+	return names
 }
 
 // glmMerger adds what GLM's towers end in.

@@ -24,7 +24,7 @@ func compressedTensors(block *checkpoint.Object) (*method, error) {
 			groups = append(groups, *g)
 		}
 	}
-	ignored, err := newMatcher(list(block, "ignore"))
+	ignored, err := newMatcher(list(block, "ignore"), others(block, "ignore")...)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +100,7 @@ type configGroup struct {
 func newConfigGroup(o *checkpoint.Object, format string) (*configGroup, error) {
 	g := &configGroup{}
 	names := list(o, "targets")
+	towers := others(o, "targets")
 	for _, name := range names {
 		if !strings.HasPrefix(name, expression) && strings.Contains("linear", strings.ToLower(name)) {
 			g.linear = true
@@ -109,7 +110,7 @@ func newConfigGroup(o *checkpoint.Object, format string) (*configGroup, error) {
 		}
 	}
 	var err error
-	if g.targets, err = newMatcher(names); err != nil {
+	if g.targets, err = newMatcher(names, towers...); err != nil {
 		return nil, err
 	}
 	if f := text(o, "format"); f != "" {

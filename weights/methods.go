@@ -108,11 +108,11 @@ func fp8Method(block *checkpoint.Object, scale dtype.Type, experts *scheme) (*me
 	if experts == nil {
 		experts = s
 	}
-	ignored := list(block, "ignored_layers")
-	if len(ignored) == 0 {
-		ignored = list(block, "modules_to_not_convert")
+	key := "ignored_layers"
+	if v, _ := block.Get(key); len(v.List()) == 0 {
+		key = "modules_to_not_convert"
 	}
-	skip := newExact(ignored)
+	skip := newExact(list(block, key), others(block, key)...)
 	return &method{scales: fourScales, patterns: len(skip.experts), scheme: func(t target) (*scheme, error) {
 		skipped, err := skip.skips(&t)
 		switch {
@@ -131,8 +131,11 @@ type exact struct {
 	experts []string // those that speak of experts
 }
 
-func newExact(names []string) exact {
+func newExact(names []string, others ...string) exact {
 	x := exact{names: map[string]bool{}}
+	for _, name := range others {
+		x.names[name] = true
+	}
 	for _, name := range names {
 		x.names[name] = true
 		if strings.Contains(name, "experts") {
@@ -161,7 +164,7 @@ func autoAWQ(block *checkpoint.Object) (*method, error) {
 	zeros, _ := block.Get("zero_point")
 	zeroPoints, _ := zeros.Bool()
 	s := awq(bits, max(group, 0), zeroPoints)
-	ignored := list(block, "modules_to_not_convert")
+	ignored := append(list(block, "modules_to_not_convert"), others(block, "modules_to_not_convert")...)
 	v, _ := block.Get("lm_head")
 	head, _ := v.Bool()
 	return &method{patterns: len(ignored), scheme: func(t target) (*scheme, error) {
@@ -254,12 +257,13 @@ type exclusions struct {
 }
 
 func newExclusions(o *checkpoint.Object) (*exclusions, error) {
-	names := list(o, "ignore")
-	if _, ok := o.Get("ignore"); !ok {
-		names = list(o, "exclude_modules")
+	key := "ignore"
+	if _, ok := o.Get(key); !ok {
+		key = "exclude_modules"
 	}
-	x := &exclusions{exact: newExact(names), parts: names}
-	for _, name := range names {
+	names, towers := list(o, key), others(o, key)
+	x := &exclusions{exact: newExact(names, towers...), parts: append(names, towers...)}
+	for _, name := range x.parts {
 		if !strings.ContainsAny(name, "*?[") {
 			continue
 		}

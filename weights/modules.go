@@ -15,6 +15,7 @@ import (
 type quantised struct {
 	layers  []*layerModules // one for each layer; equal ones share a pointer
 	head    *scheme         // of the language-model head; nil: as it is
+	towers  layerModules    // of a tower, by places outside of layers; its plain is not used
 	scales  cacheScales
 	unknown string // why this is not known; "": it is
 }
@@ -92,10 +93,45 @@ func newQuantised(m *model.Model) *quantised {
 		}
 		q.layers[i] = made[key]
 	}
-	if q.head, err = headScheme(m, rules); err != nil {
+	if q.head, err = headScheme(m, rules); err == nil {
+		err = q.packTowers(m, rules)
+	}
+	if err != nil {
 		return &quantised{unknown: err.Error()}
 	}
 	return q
+}
+
+// packTowers finds the modules of towers that are quantised. What is said of a tower's first
+// layer is said of all.
+func (q *quantised) packTowers(m *model.Model, rules *method) error {
+	var params []model.Param
+	var places []int // in m.Outer
+	for i := range m.Outer {
+		if p := m.Outer[i]; p.Part == model.Tower && p.Linear {
+			p.Name = stripped(strings.ReplaceAll(p.Name, "*", "0"))
+			params, places = append(params, p), append(places, i)
+		}
+	}
+	for _, t := range targetsOf(params) {
+		s, err := rules.scheme(t)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			continue
+		}
+		for i := range t.params {
+			t.params[i] = places[t.params[i]]
+		}
+		q.towers.modules = append(q.towers.modules, module{params: t.params, scheme: s})
+	}
+	return nil
+}
+
+// packs reports whether a parameter outside of layers is one of a quantised module.
+func (q *quantised) packs(outer int) bool {
+	return q != nil && slices.ContainsFunc(q.towers.modules, func(m module) bool { return slices.Contains(m.params, outer) })
 }
 
 // headScheme is how a language-model head is kept.

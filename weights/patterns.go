@@ -16,6 +16,13 @@ var wrappers = []string{"model.", "language_model.", "text_model.", "backbone.",
 // of "model.language_model.layers.3.mlp.gate". Names of layers that are another model's,
 // of a tower or a draft, are none.
 func canonical(name string) (string, bool) {
+	name = stripped(name)
+	at := strings.Index(name, "layers.")
+	return name, at <= 0 || strings.ContainsAny(name[:at], "*?[")
+}
+
+// stripped is a name without what wrappers put before it.
+func stripped(name string) string {
 	for again := true; again; {
 		again = false
 		for _, w := range wrappers {
@@ -24,8 +31,7 @@ func canonical(name string) (string, bool) {
 			}
 		}
 	}
-	at := strings.Index(name, "layers.")
-	return name, at <= 0 || strings.ContainsAny(name[:at], "*?[")
+	return name
 }
 
 // list reads the names in a list of the config; those of other models are left out.
@@ -37,6 +43,21 @@ func list(o *checkpoint.Object, key string) []string {
 			if strings.HasPrefix(s, expression) {
 				out = append(out, s)
 			} else if name, ok := canonical(s); ok {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// others reads the names in a list that are those of layers of other models: of a tower, and
+// of drafts, which nothing here asks about.
+func others(o *checkpoint.Object, key string) []string {
+	v, _ := o.Get(key)
+	var out []string
+	for _, entry := range v.List() {
+		if s, ok := entry.Text(); ok && s != "" && !strings.HasPrefix(s, expression) {
+			if name, own := canonical(s); !own {
 				out = append(out, name)
 			}
 		}
@@ -62,8 +83,11 @@ type matcher struct {
 }
 
 // newMatcher reads names and expressions. The error says which one is not understood.
-func newMatcher(entries []string) (*matcher, error) {
+func newMatcher(entries []string, others ...string) (*matcher, error) {
 	m := &matcher{names: map[string]bool{}}
+	for _, name := range others {
+		m.names[name] = true
+	}
 	for _, entry := range entries {
 		expr, ok := strings.CutPrefix(entry, expression)
 		if !ok {

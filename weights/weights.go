@@ -132,10 +132,11 @@ func (b *Build) stages(m *model.Model, q *quantised) ([]Stage, error) {
 			start = end
 		}
 		for j := range m.Outer {
-			if p := &m.Outer[j]; onStage(b.stageOf(m, p), i, len(b.Spans)) && !b.leavesOut(p) {
+			if p := &m.Outer[j]; onStage(b.stageOf(m, p), i, len(b.Spans)) && !b.leavesOut(p) && !q.packs(j) {
 				t.outer(p, q)
 			}
 		}
+		t.towers(m, q, i)
 		if t.err != nil {
 			return nil, t.err
 		}
@@ -230,6 +231,19 @@ func (t *tally) layer(l *model.Layer, q *quantised, at int, times int64) {
 		t.module(l.Params, &modules.modules[i], times)
 	}
 	t.scales(l.Caches, q.scales, times)
+}
+
+// towers counts the quantised modules of towers on a stage.
+func (t *tally) towers(m *model.Model, q *quantised, stage int) {
+	if q == nil {
+		return
+	}
+	for i := range q.towers.modules {
+		one := &q.towers.modules[i]
+		if p := &m.Outer[one.params[0]]; onStage(t.build.stageOf(m, p), stage, len(t.build.Spans)) {
+			t.module(m.Outer, one, int64(max(p.Times, 1)))
+		}
+	}
 }
 
 // outer counts a parameter outside of layers.
