@@ -2,6 +2,7 @@ package headcount
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -75,6 +76,27 @@ func profile(load *vram.Load, m *model.Model, l layout.Layout, res *engine.Resul
 	load.Samples = up.Samples && load.Stage == len(up.Spans)-1
 }
 
+const freeField = "free_memory_bytes"
+
+// checkFree refuses what vLLM refuses as it starts: less free than it is to take
+// (vllm/v1/worker/utils.py, request_memory). What the process took itself is gone by then.
+func (r *Report) checkFree(gpu *hw.Accelerator) error {
+	m := r.Memory
+	if m.FreeBytes == 0 || r.Engine.Name != "vllm" {
+		return nil
+	}
+	load := vram.Load{TP: r.Layout.TP, PP: r.Layout.PP, Device: DeviceOf(gpu)}
+	free := float64(m.FreeBytes - load.Context().P50)
+	if free >= float64(m.TakenBytes) {
+		return nil
+	}
+	err := problem.New(problem.DoesNotFit, freeField, m.FreeBytes, "of %.1f GiB free %.1f are left once the process is there, less than the %.1f GiB that %s of the device are", gib(m.FreeBytes), free/gibi, gib(m.TakenBytes), decimals(m.Fraction, 4)).By("vllm")
+	if f := math.Floor(100*free/float64(m.TotalBytes)) / 100; f > 0 {
+		err = err.WithHint("--gpu-memory-utilization=%s", decimals(f, 2))
+	}
+	return err
+}
+
 // estimatePool plans once more with the middle of the pool's band.
 func (r *Report) estimatePool(eng engine.Engine, job engine.Job) error {
 	band := r.Memory.KVBytes
@@ -87,9 +109,27 @@ func (r *Report) estimatePool(eng engine.Engine, job engine.Job) error {
 	job.Options = &opts
 	res, err := eng.Plan(job)
 	r.Ranks, r.KVCache, r.Log = res.Ranks, res.KVCache, res.Log
+	r.Model.MaxModelLen = res.Model.MaxModelLen // the pool's, if it was to be as long as fits
+	r.estimateTokens(band)
 	r.note("pool-estimated", "info", fmt.Sprintf("the pool is an estimate, %.1f GiB a rank within %.1f to %.1f: tokens and log line move with it; --kv-cache-memory fixes it",
 		gib(band.P50), gib(band.P10), gib(band.P90)))
 	return err
+}
+
+// estimateTokens is what the ends of the pool's band hold. A pool's tokens and requests grow
+// with it, but for whole blocks.
+func (r *Report) estimateTokens(band *vram.Band) {
+	tokens := r.KVCache.Tokens
+	if tokens == nil {
+		tokens = r.KVCache.MaxTotalNumTokens
+	}
+	if tokens != nil {
+		r.Memory.Tokens = band.Of(float64(*tokens))
+		r.Memory.Tokens.P10, r.Memory.Tokens.P90 = math.Floor(r.Memory.Tokens.P10), math.Floor(r.Memory.Tokens.P90)
+	}
+	if n := r.requests(); n != nil {
+		r.Memory.MaxConcurrency = band.Of(*n)
+	}
 }
 
 // doubtPool warns of a pool that was given and that the device cannot have left.

@@ -104,6 +104,9 @@ func (p *Planner) plan(ctx context.Context, req *Request, r *Report) error {
 		return nil // the CPU build: its pool is given, not what a device has left
 	}
 	r.weigh(gpu, m, res, req)
+	if err := r.checkFree(gpu); err != nil && !req.pooled() {
+		return err
+	}
 	switch {
 	case r.Memory.KVBytes == nil:
 		return nil

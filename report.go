@@ -32,6 +32,7 @@ type Report struct {
 	Log           []string        `json:"log"`
 	Notes         []engine.Note   `json:"notes"`
 	Error         *problem.Error  `json:"error"`
+	Advice        []Advice        `json:"advice,omitempty"` // where it was asked for: see [Planner.Advise]
 }
 
 // EngineID names an engine and the release whose rules were applied.

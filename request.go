@@ -74,6 +74,9 @@ func (req *Request) check() error {
 	if req.KVCacheMemory < 0 {
 		return problem.New(problem.BadValue, "kv_cache_memory_bytes", req.KVCacheMemory, "negative").WithHint("a size in bytes; leave it out for the device's own memory")
 	}
+	if req.FreeMemory < 0 {
+		return problem.New(problem.BadValue, "free_memory_bytes", req.FreeMemory, "negative").WithHint("a size in bytes; leave it out for a device that is empty")
+	}
 	if len(req.ConcurrencyAt) > maxLengths {
 		return problem.New(problem.BadValue, "concurrency_at", len(req.ConcurrencyAt), "more than %d lengths", maxLengths).WithHint("ask again for the rest")
 	}

@@ -4,12 +4,13 @@ package vram
 // (sglang/srt/mem_cache/kv_cache_configurator.py _profile_available_bytes). Activations and
 // graphs live in what the fraction leaves.
 func SGLang(l *Load) *Memory {
-	m := &Memory{Stage: l.Stage, TotalBytes: l.Device.TotalBytes, FreeBytes: l.FreeBytes, Fraction: l.Fraction, WeightsBytes: l.WeightsBytes, TakenBytes: l.Device.TotalBytes}
-	context := l.Context()
-	begin := float64(l.Device.TotalBytes) - float64(context.P50)
+	have := l.Device.TotalBytes
 	if l.FreeBytes > 0 {
-		begin = min(begin, float64(l.FreeBytes)-float64(context.P50))
+		have = min(have, l.FreeBytes)
 	}
+	m := &Memory{Stage: l.Stage, TotalBytes: l.Device.TotalBytes, FreeBytes: l.FreeBytes, Fraction: l.Fraction, WeightsBytes: l.WeightsBytes, TakenBytes: have}
+	context := l.Context()
+	begin := float64(have) - float64(context.P50)
 	m.Terms = []Term{
 		context, l.leftover(),
 		{"reserved", exact(begin * (1 - l.Fraction)), Exact, "", "free memory before the weights × (1 − mem_fraction_static): activations and graphs"},

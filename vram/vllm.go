@@ -14,7 +14,6 @@ type release struct {
 
 	blas   bool // cuBLAS's workspace is born inside the pass, not before it
 	second bool // the second model runner, which keeps tensors of its own
-	padded bool // each encoder output is padded to the whole budget
 	graphs bool // the estimate of captured graphs is subtracted
 }
 
@@ -113,6 +112,12 @@ func (r *release) formula(step string, compiled bool) string {
 		return "sampler pass, which sorts: r·V·(e + 36) + (T + 2·r)·h·e"
 	}
 	return "sampler pass: r·V·(e + 12) + (T + r)·h·e"
+}
+
+// HintCountsGraphsTwice reports whether the flag that a release of vLLM proposes in its log
+// takes graphs off twice: it subtracts their estimate with the peak, and what they took.
+func HintCountsGraphsTwice(version string) bool {
+	return releaseOf(ParseVersion(version)).second
 }
 
 // rows is how many sequences the sampler pass runs.

@@ -31,12 +31,19 @@ func (b Band) PerCent() float64 {
 	return 50 * float64(b.P90-b.P10) / float64(b.P50)
 }
 
-// Scaled is the band of what is proportional to b, its middle being n.
-func (b Band) Scaled(n float64) (p10, p50, p90 float64) {
+// A Range is a Band of something that is no size.
+type Range struct {
+	P10 float64 `json:"p10"`
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+}
+
+// Of is the range of what grows with the pool b, by middle at its middle.
+func (b Band) Of(middle float64) *Range {
 	if b.P50 <= 0 {
-		return 0, n, n
+		return &Range{}
 	}
-	return n * float64(b.P10) / float64(b.P50), n, n * float64(b.P90) / float64(b.P50)
+	return &Range{middle * float64(b.P10) / float64(b.P50), middle, middle * float64(b.P90) / float64(b.P50)}
 }
 
 // A Basis says how a term is known.
@@ -76,6 +83,9 @@ type Memory struct {
 	Terms        []Term  `json:"terms"`
 	Peaks        []Peak  `json:"peaks"`
 	KVBytes      *Band   `json:"kv_bytes"`
+
+	Tokens         *Range `json:"tokens,omitempty"` // that an estimated pool holds
+	MaxConcurrency *Range `json:"max_concurrency,omitempty"`
 
 	middle float64 // see Left
 }

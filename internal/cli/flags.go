@@ -27,7 +27,7 @@ var aliases = map[string]string{
 	"dcp": "decode-context-parallel-size", "dcp-size": "decode-context-parallel-size",
 	"ep": "enable-expert-parallel", "context-length": "max-model-len",
 	"kv-cache-memory": "kv-cache-memory-bytes", "at": "concurrency-at",
-	"max-seq-len": "max-model-len",
+	"free-memory": "free-memory-bytes", "max-seq-len": "max-model-len",
 }
 
 // sizes are the flags that take a list, and so make a sweep.

@@ -87,6 +87,9 @@ func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON 
 	if err != nil {
 		return err
 	}
+	if len(requests) == 1 {
+		reports[0].Advice = a.planner.Advise(ctx, requests[0], reports[0])
+	}
 	if plot != "" {
 		if err := a.plot(ctx, requests, reports, plot); err != nil {
 			return err

@@ -24,11 +24,30 @@ func showReport(out, errs io.Writer, r, unsplit *headcount.Report) {
 		fmt.Fprintln(out, spread(d.Title, d.Setup, lineWidth))
 		showTable(out, d)
 		showLog(out, r, d.Headline)
+		showBars(out, r)
 	}
 	showNotes(out, r.Notes)
 	if r.Error != nil {
 		fmt.Fprintf(out, "%s refuses this.\n", digest.EngineName(r.Engine.Name))
 		complain(errs, r.Error)
+	}
+	showAdvice(out, r.Advice)
+}
+
+// showAdvice prints flags to paste, each with what it does.
+func showAdvice(out io.Writer, advice []headcount.Advice) {
+	width := 0
+	for _, a := range advice {
+		if a.Flag != "" {
+			width = max(width, len(a.String()))
+		}
+	}
+	for _, a := range advice {
+		if a.Flag == "" {
+			fmt.Fprintln(out, a.Why)
+			continue
+		}
+		fmt.Fprintf(out, "  %s  %s\n", pad(a.String(), width), a.Why)
 	}
 }
 

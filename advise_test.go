@@ -1,0 +1,120 @@
+package headcount_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+
+	"headcount"
+	"headcount/engine"
+	"headcount/layout"
+)
+
+func advise(t *testing.T, req headcount.Request) (*headcount.Report, []headcount.Advice) {
+	t.Helper()
+	var p headcount.Planner
+	r, err := p.Plan(context.Background(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, p.Advise(context.Background(), req, r)
+}
+
+// The pool's own flag gives the plan again; what moves the peak gives the pool that was said.
+func TestAdviceIsTrue(t *testing.T) {
+	req := headcount.Request{Model: "llama-3-70b", GPU: "h100", Layout: layout.Layout{TP: 8}}
+	r, advice := advise(t, req)
+	if len(advice) != 2 || advice[0].Flag != "--kv-cache-memory" || advice[1].String() != "--max-num-seqs=256" {
+		t.Fatalf("%+v", advice)
+	}
+	req.KVCacheMemory, _ = strconv.ParseInt(advice[0].Value, 10, 64)
+	again, err := headcount.Plan(context.Background(), req)
+	if err != nil || *again.KVCache.Tokens != *r.KVCache.Tokens || again.Log[0] != r.Log[0] {
+		t.Errorf("%s: %v, %v", advice[0], again.Log, err)
+	}
+	// 768 rows less: in the pass 14 bytes a logit and a hidden state, down to the forward pass;
+	// kept 4 bytes a logit and two masks.
+	if !strings.Contains(advice[1].Why, "the sampler pass decides the peak, 1.9 GiB: frees 1.5 GiB") {
+		t.Errorf("%+v", advice[1])
+	}
+}
+
+// A pool that is given has the fraction that leaves as much: with that alone the plan has it
+// again, to what four digits hold.
+func TestFractionOfAPool(t *testing.T) {
+	for _, engineName := range []string{"vllm", "sglang"} {
+		req := headcount.Request{Model: "llama-3-70b", GPU: "h100", Engine: engineName, Layout: layout.Layout{TP: 8}, Options: engine.Options{KVCacheMemory: 40 << 30}}
+		_, advice := advise(t, req)
+		if len(advice) == 0 {
+			t.Fatalf("%s: nothing", engineName)
+		}
+		f, err := strconv.ParseFloat(advice[0].Value, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.KVCacheMemory = 0
+		if engineName == "vllm" {
+			req.GPUMemoryUtilization = f
+		} else {
+			req.MemFractionStatic = f
+		}
+		r, err := headcount.Plan(context.Background(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := *r.KVCache.AvailableBytes - 40<<30; off < -16<<20 || off > 16<<20 {
+			t.Errorf("%s %s: %d bytes off", engineName, advice[0], off)
+		}
+	}
+}
+
+// What does not fit says how much is missing, and then flags that each make it fit, in order.
+func TestAdviceForWhatDoesNotFit(t *testing.T) {
+	for _, tt := range []struct {
+		req   headcount.Request
+		first string
+		flags []string
+	}{
+		{headcount.Request{Model: "llama-3-70b", GPU: "h100"}, "62.0 GiB a rank are missing", []string{"--tensor-parallel-size=2", "--pipeline-parallel-size=2"}},
+		{headcount.Request{Model: "qwen3-32b", GPU: "h100"}, "2.0 GiB a rank are missing: a request of 40,960 tokens takes 10.0 GiB, and 8.0 GiB are left",
+			[]string{"--tensor-parallel-size=2", "--pipeline-parallel-size=2", "--max-model-len=", "--kv-cache-dtype=fp8"}},
+	} {
+		r, advice := advise(t, tt.req)
+		if r.Error == nil || len(advice) != 1+len(tt.flags) || !strings.HasPrefix(advice[0].Why, tt.first) {
+			t.Fatalf("%s: %+v", tt.req.Model, advice)
+		}
+		for i, want := range tt.flags {
+			if got := advice[1+i].String(); !strings.HasPrefix(got, want) {
+				t.Errorf("%s: %s, want %s", tt.req.Model, got, want)
+			}
+		}
+		if i := len(tt.flags) - 2; strings.HasPrefix(tt.flags[i], "--max-model-len") {
+			req := tt.req
+			req.MaxModelLen, _ = strconv.ParseInt(advice[1+i].Value, 10, 64)
+			if r, err := headcount.Plan(context.Background(), req); err != nil || r.Error != nil {
+				t.Errorf("%s: %v %v", advice[1+i], err, r.Error)
+			}
+		}
+	}
+}
+
+// Less free memory than the engine is to take is refused, with the fraction that it would do for.
+func TestFreeMemory(t *testing.T) {
+	req := headcount.Request{Model: "llama-3.1-8b", GPU: "h100", Options: engine.Options{FreeMemory: 60 << 30}}
+	r, advice := advise(t, req)
+	if r.Error == nil || r.Error.Field != "free_memory_bytes" || len(advice) != 1 || !strings.Contains(advice[0].Why, "12.9 more than are") { // 0.92 × 79.19 − 60
+		t.Fatalf("%v %+v", r.Error, advice)
+	}
+	value, _ := strings.CutPrefix(r.Error.Hint, "--gpu-memory-utilization=")
+	req.GPUMemoryUtilization, _ = strconv.ParseFloat(value, 64)
+	if r, _ = advise(t, req); r.Error != nil {
+		t.Errorf("%s: %v", value, r.Error)
+	}
+	for _, bad := range []int64{-1} {
+		req.FreeMemory = bad
+		if _, err := headcount.Plan(context.Background(), req); err == nil {
+			t.Errorf("%d is taken", bad)
+		}
+	}
+}
