@@ -135,9 +135,9 @@ func (a *adviser) exactly() []Advice {
 	if !a.report.PoolEstimated() {
 		return fraction("--gpu-memory-utilization", f, pool)
 	}
-	why := fmt.Sprintf("this pool exactly; --gpu-memory-utilization=%s is expected to leave it", decimals(m.Fraction, 4))
+	why := fmt.Sprintf("this pool exactly, as --gpu-memory-utilization=%s should leave it", decimals(m.Fraction, 4))
 	if t := m.Term("cuda_graphs"); t != nil && vram.HintCountsGraphsTwice(a.report.Engine.Version) {
-		why += fmt.Sprintf(". vLLM's own hint counts graphs twice: about %.1f GiB less", gib(t.P50))
+		why += fmt.Sprintf("; vLLM's own hint, %.1f GiB less, counts graphs twice", gib(t.P50))
 	}
 	return []Advice{{"--kv-cache-memory", strconv.FormatInt(pool, 10), why}}
 }
@@ -147,7 +147,7 @@ func fraction(flag string, f float64, pool int64) []Advice {
 	if !(f > 0 && f <= 1) {
 		return nil
 	}
-	return []Advice{{flag, decimals(f, 4), fmt.Sprintf("is expected to leave the %.1f GiB that are given", gib(pool))}}
+	return []Advice{{flag, decimals(f, 4), fmt.Sprintf("should leave the %.1f GiB that are given", gib(pool))}}
 }
 
 func decimals(x float64, n int) string {

@@ -20,11 +20,10 @@ type share struct {
 	bytes float64
 }
 
-// shares are what a bill says of a device, in the order in which it fills. pool is the
-// cache's.
-func shares(m *vram.Memory, pool int64) []share {
+// shares are what a bill says of a device, in the order in which it fills.
+func shares(m *vram.Memory) []share {
 	kind := map[string]int{"loading": 0, "activation": 1, "workspace": 1, "runner_tensors": 1, "encoder_outputs": 1, "reserved": 1}
-	all := []share{{"█", "weights", float64(*m.WeightsBytes)}, {"▓", "activations", 0}, {"▒", "graphs and CUDA", 0}, {"░", "KV cache", float64(pool)}, {"·", "free", 0}}
+	all := []share{{"█", "weights", float64(*m.WeightsBytes)}, {"▓", "activations", 0}, {"▒", "graphs and CUDA", 0}, {"░", "KV cache", float64(m.KVBytes.P50)}, {"·", "free", 0}}
 	for _, t := range m.Terms {
 		i, ok := kind[t.Name]
 		if !ok || t.Name == "loading" && t.Basis == vram.Empirical {
@@ -56,11 +55,7 @@ func showBars(out io.Writer, r *headcount.Report) {
 		for i+n < len(stages) && alike(m, stages[i+n]) {
 			n++
 		}
-		pool := m.KVBytes.P50
-		if given := r.KVCache.AvailableBytes; given != nil && !r.PoolEstimated() {
-			pool = *given
-		}
-		showBar(out, m, pool, gpus(r, i, n, len(stages)))
+		showBar(out, m, gpus(r, i, n, len(stages)))
 		i += n
 	}
 }
@@ -89,11 +84,11 @@ func alike(a, b *vram.Memory) bool {
 	return math.Abs(float64(*a.WeightsBytes-*b.WeightsBytes)) < 1<<20 && math.Abs(float64(a.KVBytes.P50-b.KVBytes.P50)) < 1<<20
 }
 
-func showBar(out io.Writer, m *vram.Memory, pool int64, name string) {
+func showBar(out io.Writer, m *vram.Memory, name string) {
 	var bar strings.Builder
 	var legend []string
 	drawn, sum := 0, 0.0
-	for _, s := range shares(m, pool) {
+	for _, s := range shares(m) {
 		if s.bytes <= 0 {
 			continue
 		}

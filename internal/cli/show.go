@@ -24,6 +24,8 @@ func showReport(out, errs io.Writer, r, unsplit *headcount.Report) {
 		fmt.Fprintln(out, spread(d.Title, d.Setup, lineWidth))
 		showTable(out, d)
 		showLog(out, r, d.Headline)
+	}
+	if r.PoolEstimated() {
 		showBars(out, r)
 	}
 	showNotes(out, r.Notes)
@@ -31,11 +33,13 @@ func showReport(out, errs io.Writer, r, unsplit *headcount.Report) {
 		fmt.Fprintf(out, "%s refuses this.\n", digest.EngineName(r.Engine.Name))
 		complain(errs, r.Error)
 	}
-	showAdvice(out, r.Advice)
+	if r.PoolEstimated() || r.Error != nil {
+		showFlags(out, r.Advice)
+	}
 }
 
-// showAdvice prints flags to paste, each with what it does.
-func showAdvice(out io.Writer, advice []headcount.Advice) {
+// showFlags prints flags to paste, each with what it does.
+func showFlags(out io.Writer, advice []headcount.Advice) {
 	width := 0
 	for _, a := range advice {
 		if a.Flag != "" {

@@ -258,6 +258,9 @@ func poolRows(r *headcount.Report) []Row {
 		return nil
 	}
 	pool := Row{ID: "kv_pool", Name: "KV cache pool", PerRank: units.Bytes(*r.KVCache.AvailableBytes).String(), How: "as given", Step: headcount.StepPool}
+	if len(r.Advice) > 0 && r.Error == nil {
+		pool.How = "as given; " + r.Advice[0].String() + " should leave it"
+	}
 	if m := r.Memory; r.PoolEstimated() {
 		taken := 0.0
 		for _, t := range m.Terms {
