@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -40,6 +41,11 @@ func Read(r io.Reader, source string) (*Parser, error) {
 
 // Starts are the starts that the log has shown so far, in order.
 func (p *Parser) Starts() []*Observation { return p.starts }
+
+// Told are the starts that came as far as to size a cache, or were refused.
+func (p *Parser) Told() []*Observation {
+	return slices.DeleteFunc(slices.Clone(p.Starts()), func(o *Observation) bool { return !o.Started && o.Refusal == nil })
+}
 
 // Lines is how many lines were read; Skipped how many of them were of no use: longer than
 // any that an engine writes, or not text.

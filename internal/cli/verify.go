@@ -148,7 +148,7 @@ func (a *app) verifyOne(ctx context.Context, v *verification, name string, given
 	if n := p.Skipped(); n > 0 {
 		fmt.Fprintf(a.stderr, "headcount: warning: %s: %d of %d lines skipped: longer than any that an engine writes, or not text\n", source, n, p.Lines())
 	}
-	starts := compared(p.Starts())
+	starts := p.Told()
 	if len(starts) == 0 {
 		_, err := a.verifier(v).Verify(ctx, &verify.Observation{Source: source}, given)
 		return err
@@ -165,17 +165,6 @@ func (a *app) verifyOne(ctx context.Context, v *verification, name string, given
 		findings = errors.Join(findings, err)
 	}
 	return findings
-}
-
-// compared are the starts that came as far as to size a cache, or were refused.
-func compared(starts []*verify.Observation) []*verify.Observation {
-	var out []*verify.Observation
-	for _, o := range starts {
-		if o.Started || o.Refusal != nil {
-			out = append(out, o)
-		}
-	}
-	return out
 }
 
 func cause(err error) error {
@@ -240,7 +229,7 @@ func (a *app) followLog(ctx context.Context, v *verification, name string, given
 		if err != nil {
 			return err
 		}
-		starts := compared(p.Starts())
+		starts := p.Told()
 		switch {
 		case grown:
 			changed = time.Now()

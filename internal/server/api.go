@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"path"
 	"reflect"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -36,12 +36,13 @@ func register(mux *http.ServeMux, o *Options, m *metrics) {
 	post(a, "compare", "Put models, engines and layouts side by side", "A report for each request, and where one holds more than another.", a.compare)
 	post(a, "figures", "Everything that pictures show", "Reports planned over tensor parallel sizes and lengths, as series to draw.", a.figures)
 	a.registerPlans()
+	a.registerVerify()
 	models := sync.OnceValue(func() Models { return Models{digest.Models(context.Background(), a.planner.Planner, "")} })
 	get(a, "models", "List the models known by name", func() Models { return models() })
 	get(a, "accelerators", "List the accelerators, with the source of each figure", func() Accelerators { return Accelerators{hw.All()} })
 	get(a, "options", "List the engines' flags that a request may carry", options)
-	for path := range a.OpenAPI().Paths {
-		mux.HandleFunc(path, otherMethod)
+	for p := range a.OpenAPI().Paths {
+		mux.HandleFunc(p, otherMethod)
 	}
 	mux.HandleFunc("/v1/", nothing)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
@@ -66,14 +67,18 @@ func config(version string) huma.Config {
 	return c
 }
 
-// schemaName tells the series of a picture from the parts of a report that they show.
+// schemaName tells the series of a picture, and a comparison, from the parts of a report
+// that they are about.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if strings.HasSuffix(t.PkgPath(), "/series") {
+	switch path.Base(t.PkgPath()) {
+	case "series":
 		return "Series" + name
+	case "verify":
+		return "Verify" + name
 	}
 	return name
 }
@@ -129,17 +134,20 @@ func (a *api) figures(ctx context.Context, q series.Query) (*series.Figures, err
 // A written answer writes itself.
 type written struct{ Body func(huma.Context) }
 
+// bodyErrors are the statuses of an operation that reads a body.
+var bodyErrors = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusInternalServerError}
+
 // post registers POST /v1/NAME, which takes a Q and answers an A. The body is read by
 // package strict, which says what is wrong as the command does.
 func post[Q, A any](a *api, name, summary, description string, answer func(context.Context, Q) (A, error)) {
 	op := operation(http.MethodPost, name, summary)
 	op.Description = description
 	op.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: a.content(reflect.TypeFor[A]())}}
-	op.Errors = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusInternalServerError}
+	op.Errors = bodyErrors
 	huma.Register(a, op, func(ctx context.Context, in *stream) (*written, error) {
 		body := takeBuffer()
 		defer body.giveBack()
-		if err := body.read(in.ctx.BodyReader()); err != nil {
+		if err := body.read(in.ctx.BodyReader(), headcount.MaxRequestBytes); err != nil {
 			return nil, err
 		}
 		var q Q
@@ -156,8 +164,8 @@ func post[Q, A any](a *api, name, summary, description string, answer func(conte
 }
 
 // describeBody tells the document of a body that the handler reads by itself.
-func (a *api) describeBody(path string, content map[string]*huma.MediaType) {
-	a.OpenAPI().Paths[path].Post.RequestBody = &huma.RequestBody{Required: true, Content: content}
+func (a *api) describeBody(at string, content map[string]*huma.MediaType) {
+	a.OpenAPI().Paths[at].Post.RequestBody = &huma.RequestBody{Required: true, Content: content}
 }
 
 // get registers GET /v1/NAME, which answers an A.

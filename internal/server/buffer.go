@@ -2,15 +2,12 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"sync"
-
-	"errors"
-
-	"headcount"
 )
 
 // A buffer is memory for one body, kept from request to request.
@@ -30,12 +27,12 @@ func (b *buffer) giveBack() {
 	}
 }
 
-// read takes a request's body, up to the largest that is of use.
-func (b *buffer) read(body io.Reader) error {
-	n, err := b.ReadFrom(io.LimitReader(body, headcount.MaxRequestBytes+1))
+// read takes a request's body of at most limit bytes.
+func (b *buffer) read(body io.Reader, limit int64) error {
+	n, err := b.ReadFrom(io.LimitReader(body, limit+1))
 	switch {
-	case n > headcount.MaxRequestBytes:
-		return newProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("request exceeds the cap of %d bytes", headcount.MaxRequestBytes))
+	case n > limit:
+		return newProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("request exceeds the cap of %d bytes", limit))
 	case err == nil:
 		return nil
 	}

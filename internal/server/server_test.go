@@ -83,6 +83,7 @@ func TestProblems(t *testing.T) {
 		{"POST", "/v1/figures", `{"requests":[{"model":"llama-3-70b"}],"tp":[0]}`, 422, "tp", ""},
 		{"POST", "/v1/compare", `{"requests":[{"model":"nothing"}]}`, 422, "model", ""},
 		{"POST", "/v1/plan", `{"id":"` + strings.Repeat("a", headcount.MaxRequestBytes) + `"}`, 413, "", ""},
+		{"POST", "/v1/verify", "nothing of an engine", 422, "", ""},
 		{"GET", "/v1/plan", ``, 405, "", ""},
 		{"DELETE", "/v1/models", ``, 405, "", ""},
 		{"GET", "/v1/nothing", ``, 404, "", ""},
@@ -96,6 +97,41 @@ func TestProblems(t *testing.T) {
 		}
 		if status != tt.status || p.Status != status || p.Field != tt.field || !strings.Contains(p.Hint, tt.hint) {
 			t.Errorf("%s %s %.40s: %d %s, want %d, field %q, hint %q", tt.method, tt.path, tt.body, status, body, tt.status, tt.field, tt.hint)
+		}
+	}
+}
+
+// A log is compared with the plan of what it says; what it does not say comes beside.
+func TestVerify(t *testing.T) {
+	const log = "INFO 08-05 10:00:00 [core.py:1] Initializing a V1 LLM engine (v0.33.0) with config: model='meta-llama/Meta-Llama-3-70B', dtype=torch.bfloat16, max_seq_len=8192, tensor_parallel_size=8, pipeline_parallel_size=1, data_parallel_size=1, decode_context_parallel_size=1, quantization=None, enforce_eager=False, kv_cache_dtype=auto\n" +
+		"INFO 08-05 10:00:09 [gpu_worker.py:1] Available KV cache memory: 40.0 GiB\n" +
+		"INFO 08-05 10:00:09 [kv_cache_utils.py:1] GPU KV cache size: 1,048,576 tokens\n" +
+		"INFO 08-05 10:00:09 [kv_cache_utils.py:1] Maximum concurrency for 8,192 tokens per request: 128.00x\n"
+	h := handler(Options{})
+	asJSON, _ := json.Marshal(map[string]any{"log": log, "request": map[string]any{"gpu": "h100"}})
+	for _, tt := range []struct{ kind, body string }{{"text/plain", log}, {"application/json", string(asJSON)}} {
+		r := httptest.NewRequest("POST", "/v1/verify", strings.NewReader(tt.body))
+		r.Header.Set("Content-Type", tt.kind)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		var got struct {
+			Starts []struct {
+				Model  string
+				Checks []struct {
+					Name   string
+					Agrees bool
+				}
+			}
+			Lines int
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || len(got.Starts) != 1 || len(got.Starts[0].Checks) == 0 || got.Lines != 4 {
+			t.Errorf("%s: %d %s %v", tt.kind, w.Code, w.Body, err)
+			continue
+		}
+		for _, c := range got.Starts[0].Checks {
+			if c.Name == "tokens" && !c.Agrees {
+				t.Errorf("%s: 40 GiB over 40 KiB a token are the 1,048,576 tokens that were logged: %s", tt.kind, w.Body)
+			}
 		}
 	}
 }
@@ -149,7 +185,7 @@ func TestOpenAPI(t *testing.T) {
 	if !strings.HasPrefix(doc.OpenAPI, "3.1") {
 		t.Errorf("OpenAPI %s", doc.OpenAPI)
 	}
-	for _, path := range []string{"plan", "plans", "explain", "compare", "figures", "models", "accelerators", "options"} {
+	for _, path := range []string{"plan", "plans", "explain", "compare", "figures", "verify", "models", "accelerators", "options"} {
 		if doc.Paths["/v1/"+path] == nil {
 			t.Errorf("/v1/%s is not described", path)
 		}
