@@ -201,6 +201,28 @@ func TestIndexed(t *testing.T) {
 	}
 }
 
+// TestOwnIndexers: HY-V4 says which layers choose for themselves, and has a gate, sinks and
+// residual channels besides.
+func TestOwnIndexers(t *testing.T) {
+	m := resolve(t, "{"+latentConfig+`"architectures": ["HYV4ForCausalLM"], "model_type": "hy_v4", "index_n_heads": 4, "index_head_dim": 128,
+		"index_topk": 8, "hc_mult": 2, "gating_type": "elementwise", "indexer_types": ["full", "shared", "shared", "full"]}`)
+	const (
+		indexer  = 4*128*24 + 128*64 + 4*64 + 2*128
+		gate     = 8 * 8 * 64
+		sinks    = 8
+		channels = 2 * (4*2*64 + 2 + 4) // two halves of a layer: two gates for each of two channels, scales, bases
+		merge    = 2*2*64 + 1 + 2       // one gate for each
+	)
+	if got, want := parameters(m), latentTotal+2*indexer+4*(gate+sinks+channels)+merge; got != want {
+		t.Errorf("%d parameters, want %d", got, want)
+	}
+	for i, want := range []int{2, 1, 1, 2} {
+		if got := len(m.Layers[i].Caches); got != want {
+			t.Errorf("layer %d: %d caches, want %d", i, got, want)
+		}
+	}
+}
+
 // TestCompressed: a layer of DeepSeek-V4 keeps a window, and what its ratio adds.
 func TestCompressed(t *testing.T) {
 	m := resolve(t, `{"architectures": ["DeepseekV4ForCausalLM"], "model_type": "deepseek_v4", "hidden_size": 64, "num_hidden_layers": 3,

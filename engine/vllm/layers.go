@@ -143,12 +143,15 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		return choice
 	}
 	lc.by = by
+	if s.v.latentSink && s.gpu.takes(flashMLASparse, &w) { // the one kernel of latents that applies them (models/hy_v4)
+		lc.by = flashMLASparse
+	}
 	if w.mla && !w.sparse && !s.gpu.cpu {
 		if err := s.checkPrefill(); err != nil {
 			return err
 		}
 	}
-	if by == flashMLASparse && w.dcp > 1 && !quantised(w.cache) {
+	if lc.by == flashMLASparse && w.dcp > 1 && !quantised(w.cache) {
 		return problem.New(problem.Unsupported, "decode_context_parallel_size", w.dcp,
 			"DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache; the bf16 sparse path is not supported under DCP.").
 			WithHint("kv_cache_dtype fp8, or decode_context_parallel_size 1")

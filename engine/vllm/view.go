@@ -41,6 +41,7 @@ type view struct {
 	image      item   // on which the towers are profiled
 	chunked    bool   // attention_chunk_size is set
 	sinks      sinkRule
+	latentSink bool // sinks of latent attention
 	fa4        bool // head sizes differ and the engine wants one FlashAttention for all
 	ssm        string
 
@@ -110,6 +111,9 @@ func newView(m *model.Model) *view {
 	v.alibi = alibi(m)
 	v.prefix = v.multimodal && prefixLM(c, top, v.kind)
 	v.sinks = sinksOf(m)
+	if m.TextType == "hy_v4" {
+		v.latentSink, _ = m.Config.Bool("learnable_sink")
+	}
 	v.windowOnly = windowOfAll(c)
 	if strings.HasPrefix(m.TextType, "gemma4") || strings.HasPrefix(v.kind, "gemma4") {
 		v.fa4 = v.headSizes() > 1
