@@ -42,6 +42,9 @@ func TestSparse(t *testing.T) {
 			l*(attention+perHead+routed+2*h) + ends},
 		{both + `"architectures": ["FlintForCausalLM"], "model_type": "flint", "num_experts": 6, "shared_expert_intermediate_size": 48, "head_dim": 8,
 			"mlp_only_layers": [0]`, l*(attention+perHead+8+2*h) + mlp + 3*(routed+3*48*h) + ends}, // a sink a query head
+		{both + `"architectures": ["BeamForCausalLM"], "model_type": "beam", "num_experts": 6, "head_dim": 8,
+			"mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]`, // a gate as wide as the queries, its bias a head
+			l*(attention+perHead+64*h+8+4*h) + mlp + 3*(routed+e) + ends},
 		{wide + `"architectures": ["GraniteMoeForCausalLM"], "model_type": "granitemoe", "num_local_experts": 6`, l*(attention+routed+2*h) + ends},
 		{wide + `"architectures": ["GraniteMoeSharedForCausalLM"], "model_type": "granitemoeshared", "num_local_experts": 6, "shared_intermediate_size": 48`,
 			l*(attention+routed+3*48*h+2*h) + ends},
