@@ -272,8 +272,8 @@ func (b *bar) show(done int64) {
 	share := float64(done) / float64(max(b.total, 1))
 	full := min(width, int(share*width))
 	rate := float64(done) / max(now.Sub(b.start).Seconds(), 0.001)
-	fmt.Fprintf(b.out, "\r%s%s %3.0f %%  %s of %s, %.1f GB/s\x1b[K", strings.Repeat("█", full), strings.Repeat("░", width-full),
-		100*share, units.Bytes(done), units.Bytes(b.total), rate/1e9)
+	fmt.Fprintf(b.out, "\r%s%s %3.0f %%  %s of %s, %.0f MB/s\x1b[K", strings.Repeat("█", full), strings.Repeat("░", width-full),
+		100*share, units.Bytes(done), units.Bytes(b.total), rate/1e6)
 }
 
 // clear takes the bar away.
