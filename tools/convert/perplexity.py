@@ -24,7 +24,10 @@ def dequantised(path, folder):
     where = dict(pretrained_model_name_or_path=os.path.dirname(path), gguf_file=os.path.basename(path))
     model = transformers.AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
     tokenizer = transformers.AutoTokenizer.from_pretrained(**where)
-    model.to(torch.bfloat16).save_pretrained(folder)
+    config = transformers.LlamaConfig(**{k: v for k, v in model.config.to_dict().items() if k != "quantization_config"})
+    plain = transformers.LlamaForCausalLM(config)            # the same without the note of where it came from
+    plain.load_state_dict(model.state_dict())
+    plain.to(torch.bfloat16).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return tokenizer
 
