@@ -43,7 +43,8 @@ type Model struct {
 	// Buffers are tensors outside of layers that are computed, not loaded.
 	Buffers []Param
 
-	// Towers: the checkpoint holds more than Layers and Outer list, a tower that is not known.
+	// Towers: the checkpoint holds more than a text model. Outer lists what, unless
+	// WeightsUnknown says that it is not known.
 	Towers bool
 
 	// WeightsUnknown says why Params cannot be relied on (a tower whose rule is not known);

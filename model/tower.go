@@ -26,6 +26,7 @@ type towers struct {
 
 // addTowers adds to a model what its architecture has beside the text model.
 func (m *Model) addTowers(c *Config) {
+	m.Towers = true
 	build := towerOf(m.Architecture, c)
 	if build == nil || m.WeightsUnknown != "" {
 		m.lackTower("parameters of towers beside the text model")
@@ -45,7 +46,6 @@ func (m *Model) addTowers(c *Config) {
 
 // lackTower says why parameters are not known, unless the text model's family has said so.
 func (m *Model) lackTower(why string) {
-	m.Towers = true
 	if m.WeightsUnknown == "" {
 		m.WeightsUnknown = why
 	}

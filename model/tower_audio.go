@@ -147,6 +147,15 @@ func graniteSpeechTower(t *towers) {
 	t.queries("projector", t.sub("projector_config"))
 }
 
+// looking adds the attention of queries to states of a width.
+func (t *towers) looking(name string, width, from int) {
+	t.conv(name+".attention.query", width, width, true)
+	t.conv(name+".attention.key", width, from, true)
+	t.conv(name+".attention.value", width, from, true)
+	t.conv(name+".output.dense", width, width, true)
+	t.norm(name+".output.LayerNorm", width, true)
+}
+
 // queries adds a Q-Former (BLIP-2) and the projection of what it finds.
 func (t *towers) queries(name string, c *reader) {
 	top := t.topReader()
@@ -155,13 +164,8 @@ func (t *towers) queries(name string, c *reader) {
 	t.norm(name+".qformer.layernorm", width, true)
 	t.layers(c.size("num_hidden_layers"), func() {
 		at := name + ".qformer.encoder.layer.*."
-		for part, in := range map[string]int{"attention": width, "crossattention": from} {
-			t.conv(at+part+".attention.query", width, width, true)
-			t.conv(at+part+".attention.key", width, in, true)
-			t.conv(at+part+".attention.value", width, in, true)
-			t.conv(at+part+".output.dense", width, width, true)
-			t.norm(at+part+".output.LayerNorm", width, true)
-		}
+		t.looking(at+"attention", width, width)
+		t.looking(at+"crossattention", width, from)
 		t.conv(at+"intermediate_query.dense", inner, width, true)
 		t.conv(at+"output_query.dense", width, inner, true)
 		t.norm(at+"output_query.LayerNorm", width, true)

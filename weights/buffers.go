@@ -19,9 +19,9 @@ const (
 // Buffers are the bytes that vLLM keeps on tensor-parallel rank 0 of each pipeline stage
 // beside the parameters: scales of each attention, tables of rotary positions, and what a
 // family adds (named_buffers of the module that 0.33.0 builds). ok is false where towers
-// have buffers of their own.
+// that are not known have buffers of their own.
 func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
-	if m.Towers || m.Guessed {
+	if m.Towers && m.WeightsUnknown != "" || m.Guessed {
 		return nil, false
 	}
 	b.Layout = b.Layout.Normal()
