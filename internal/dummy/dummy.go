@@ -26,7 +26,7 @@ type Checkpoint struct {
 	Fill    func(name string, shape []int64, x []float32) // changes what random numbers made; may be nil
 }
 
-// Folder makes the checkpoint that the config describes, without its routed experts.
+// Folder makes the checkpoint that the config describes, without routed experts and towers.
 func (c Checkpoint) Folder() (fstest.MapFS, error) {
 	src, err := checkpoint.FromBytes(checkpoint.ConfigFile, checkpoint.Files{Config: []byte(c.Config)})
 	if err != nil {
@@ -51,7 +51,7 @@ func (c Checkpoint) tensors(prefix string, params []model.Param) []checkpoint.Te
 	var out []checkpoint.Tensor
 	at := map[string]int{}
 	for _, p := range params {
-		if p.Experts > 0 {
+		if p.Experts > 0 || p.Part == model.Tower {
 			continue
 		}
 		shape := []int64{int64(p.Rows.Size)}
