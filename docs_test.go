@@ -51,7 +51,7 @@ func TestDocsConsole(t *testing.T) {
 
 // notRun are commands that documents show and no test runs, by how they begin. The second
 // of the README is run by .ci/run.
-var notRun = []string{"go test ", "go build ", "go install ", "go tool ", "go mod ", "go run ./tools/", "git ", "cd ", ".ci/run", "HEADCOUNT_", "HF_HUB_OFFLINE=1 ", "headcount bench", "headcount completion ", "headcount man "}
+var notRun = []string{"go test ", "go build ", "go install ", "go tool ", "go mod ", "go run ./tools/", "git ", "cd ", ".ci/run", "HEADCOUNT_", "HF_HUB_OFFLINE=1 ", "headcount bench", "headcount completion ", "headcount serve", "curl ", "headcount man "}
 
 // documents are the Markdown files that people write.
 func documents(t *testing.T) []string {

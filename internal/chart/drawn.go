@@ -20,7 +20,7 @@ func Memory(f *series.Memory) (Panel, error) {
 		for _, p := range b.Parts {
 			sum += p.Bytes
 			if _, seen := colours[p.Name]; !seen {
-				colours[p.Name] = palette[[]int{1, 3, 4, 5, 6, 7}[(len(colours)-4)%6]]
+				colours[p.Name] = palette[[]int{1, 3, 4, 5, 6, 7, 8, 9}[(len(colours)-4)%8]]
 			}
 			if !contains(order, p.Name) {
 				order = append(order, p)

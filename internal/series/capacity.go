@@ -13,7 +13,7 @@ import (
 // Capacity is how many tokens one replica holds against the tensor parallel size.
 type Capacity struct {
 	Title      string         `json:"title"`
-	Pooled     bool           `json:"pooled"` // tokens are known; otherwise what is compared is the bytes of a token
+	Pooled     bool           `json:"pooled" doc:"tokens are known; otherwise what is compared is the bytes of a token"`
 	Lines      []CapacityLine `json:"lines"`
 	Crossovers []Crossover    `json:"crossovers"`
 }
@@ -21,7 +21,7 @@ type Capacity struct {
 // A CapacityLine is one model on one engine.
 type CapacityLine struct {
 	Label       string          `json:"label"`
-	SaturatesAt *int            `json:"saturates_at"` // ranks beyond this hold copies: a token costs each as much as before; null if none does
+	SaturatesAt *int            `json:"saturates_at" doc:"ranks beyond this hold copies: a token costs each as much as before; null if none does"`
 	Points      []CapacityPoint `json:"points"`
 }
 
@@ -29,18 +29,18 @@ type CapacityLine struct {
 type CapacityPoint struct {
 	TP            int      `json:"tp"`
 	Layout        string   `json:"layout"`
-	Tokens        *int64   `json:"tokens"`          // of one replica; null without a pool
-	Requests      *float64 `json:"requests"`        // of the model's longest length
-	BytesPerToken *int64   `json:"bytes_per_token"` // on the rank that binds, all its layers
+	Tokens        *int64   `json:"tokens" doc:"of one replica; null without a pool"`
+	Requests      *float64 `json:"requests" doc:"of the model's longest length"`
+	BytesPerToken *int64   `json:"bytes_per_token" doc:"on the rank that binds, all its layers"`
 	BytesText     string   `json:"bytes_per_token_text"`
 	KVReplication *int     `json:"kv_replication"`
-	Refused       string   `json:"refused"` // why the engine does not take the layout, "" if it does
+	Refused       string   `json:"refused" doc:"why the engine does not take the layout,  if it does"`
 }
 
 // A Crossover is where one line overtakes another.
 type Crossover struct {
-	A    int    `json:"a"` // index of the line that is ahead from TP on
-	B    int    `json:"b"` // index of the line that was ahead before
+	A    int    `json:"a" doc:"index of the line that is ahead from TP on"`
+	B    int    `json:"b" doc:"index of the line that was ahead before"`
 	TP   int    `json:"tp"`
 	Text string `json:"text"`
 }

@@ -13,15 +13,15 @@ import (
 // Layers are a model's layers in order, by what each caches.
 type Layers struct {
 	Title string      `json:"title"`
-	Row   []LayerKind `json:"row"`   // equal neighbours together
-	Kinds []KindLabel `json:"kinds"` // in order of first appearance
+	Row   []LayerKind `json:"row" doc:"equal neighbours together"`
+	Kinds []KindLabel `json:"kinds" doc:"in order of first appearance"`
 }
 
 // A LayerKind is layers in a row that cache alike.
 type LayerKind struct {
-	First  int    `json:"first"` // index of the first
+	First  int    `json:"first" doc:"index of the first"`
 	Layers int    `json:"layers"`
-	Kind   string `json:"kind"` // joined by + where a layer keeps several caches; none
+	Kind   string `json:"kind" doc:"joined by + where a layer keeps several caches; none"`
 }
 
 // A KindLabel is one colour of the row.
@@ -29,7 +29,7 @@ type KindLabel struct {
 	Kind   string `json:"kind"`
 	Label  string `json:"label"`
 	Layers int    `json:"layers"`
-	Caches string `json:"caches"` // what one layer keeps on one rank; "" where the engine keeps nothing
+	Caches string `json:"caches" doc:"what one layer keeps on one rank;  where the engine keeps nothing"`
 }
 
 // layersOf is the row; nil where the model was not resolved.

@@ -17,20 +17,20 @@ type Memory struct {
 type Bar struct {
 	Label       string `json:"label"`
 	Accelerator string `json:"accelerator"`
-	TotalBytes  int64  `json:"total_bytes"` // as the runtime reports it
+	TotalBytes  int64  `json:"total_bytes" doc:"as the runtime reports it"`
 	TotalText   string `json:"total_text"`
-	Estimated   bool   `json:"estimated"` // the pool came out of the bill, with its band, and was not given
-	Parts       []Part `json:"parts"`     // in the order in which they are taken
+	Estimated   bool   `json:"estimated" doc:"the pool came out of the bill, with its band, and was not given"`
+	Parts       []Part `json:"parts" doc:"in the order in which they are taken"`
 	Refused     string `json:"refused"`
 }
 
 // A Part is one use of the memory, in bytes.
 type Part struct {
-	Name   string `json:"name"` // weights, the bill's terms, kv_pool, free
+	Name   string `json:"name" doc:"weights, the bill's terms, kv_pool, free"`
 	Label  string `json:"label"`
 	Bytes  int64  `json:"bytes"`
 	Text   string `json:"text"`
-	P10    *int64 `json:"p10"` // of an estimate; null where it is exact
+	P10    *int64 `json:"p10" doc:"of an estimate; null where it is exact"`
 	P90    *int64 `json:"p90"`
 	Source string `json:"source"`
 }

@@ -18,7 +18,7 @@ import (
 // against its intensity. Both axes are logarithmic.
 type Roofline struct {
 	Title    string          `json:"title"`
-	Ridge    *float64        `json:"ridge_flop_per_byte"` // of the first ceiling; null where not known
+	Ridge    *float64        `json:"ridge_flop_per_byte" doc:"of the first ceiling; null where not known"`
 	Ceilings []Ceiling       `json:"ceilings"`
 	Points   []RooflinePoint `json:"points"`
 
@@ -41,12 +41,12 @@ type XY struct {
 // A RooflinePoint is some work.
 type RooflinePoint struct {
 	Label     string  `json:"label"`
-	Kind      string  `json:"kind"`     // of the layer, "" for other work
-	TP        []int   `json:"tp"`       // the sizes at which it is here
-	Intensity float64 `json:"x"`        // FLOP/byte
-	Rate      float64 `json:"y"`        // FLOP/s: at most, or as measured
-	Measured  bool    `json:"measured"` // else predicted: on the roof
-	Bound     string  `json:"bound"`    // bandwidth, compute
+	Kind      string  `json:"kind" doc:"of the layer,  for other work"`
+	TP        []int   `json:"tp" doc:"the sizes at which it is here"`
+	Intensity float64 `json:"x" doc:"FLOP/byte"`
+	Rate      float64 `json:"y" doc:"FLOP/s: at most, or as measured"`
+	Measured  bool    `json:"measured" doc:"else predicted: on the roof"`
+	Bound     string  `json:"bound" doc:"bandwidth, compute"`
 	Share     float64 `json:"share_of_ridge"`
 }
 

@@ -27,15 +27,15 @@ type Query struct {
 
 // Figures are everything the pictures show. A figure that nothing is known of is null.
 type Figures struct {
-	Report   *headcount.Report `json:"report"` // of the request that leads
-	Digest   digest.Digest     `json:"digest"` // the report in words
-	Steps    []headcount.Step  `json:"steps"`  // its way from config.json to the log line, and what stands beside it
-	Strips   *Strips           `json:"strips"`
-	Memory   *Memory           `json:"memory"`
+	Report   *headcount.Report `json:"report" doc:"of the request that leads"`
+	Digest   digest.Digest     `json:"digest" doc:"the report in words"`
+	Steps    []headcount.Step  `json:"steps" doc:"its way from config.json to the log line, and what stands beside it"`
+	Strips   *Strips           `json:"strips" doc:"null where the engine refused before there was a rank"`
+	Memory   *Memory           `json:"memory" doc:"null without an accelerator, or where neither weights nor pool are known"`
 	Capacity *Capacity         `json:"capacity"`
-	Roofline *Roofline         `json:"roofline"`
-	Requests *Requests         `json:"requests"`
-	Layers   *Layers           `json:"layers"`
+	Roofline *Roofline         `json:"roofline" doc:"null where the roof is not known"`
+	Requests *Requests         `json:"requests" doc:"null without a pool"`
+	Layers   *Layers           `json:"layers" doc:"null where the model was not resolved"`
 }
 
 // Bounds of one query.

@@ -11,6 +11,7 @@ import (
 	"headcount/engine"
 	"headcount/layout"
 	"headcount/roofline"
+	"headcount/vram"
 )
 
 func draw(t *testing.T, q Query) *Figures {
@@ -164,13 +165,14 @@ func TestRequestsInOrder(t *testing.T) {
 
 // Where the weights are not known, a pool that is given is, and the rest is one part.
 func TestMemoryWithoutWeights(t *testing.T) {
-	req := at("gemma-3-27b", "h100", 1)
-	if f := draw(t, Query{Requests: []headcount.Request{req}}); f.Memory != nil {
-		t.Errorf("neither weights nor pool are known: %+v", f.Memory)
+	pool := int64(10 << 30)
+	r := &headcount.Report{Memory: &vram.Memory{TotalBytes: 80 << 30, Terms: []vram.Term{{Name: "graphs", Band: vram.Band{P50: 1 << 30}}}}, Roofline: &headcount.Roofline{}}
+	if m := memoryOf([]*headcount.Report{r}); m != nil {
+		t.Errorf("neither weights nor pool are known: %+v", m)
 	}
-	req.KVCacheMemory, req.MaxModelLen = 10<<30, 8192
-	parts := draw(t, Query{Requests: []headcount.Request{req}}).Memory.Bars[0].Parts
-	if last := parts[len(parts)-1]; last.Name != "not_known" || parts[len(parts)-2].Bytes != 10<<30 {
+	r.KVCache.AvailableBytes = &pool
+	parts := memoryOf([]*headcount.Report{r}).Bars[0].Parts
+	if last := parts[len(parts)-1]; last.Name != "not_known" || last.Bytes != (80-1-10)<<30 || last.Text != "69 GiB" {
 		t.Errorf("%+v", parts)
 	}
 }

@@ -15,29 +15,29 @@ const maxStrips = 64
 // Strips are the KV heads that each tensor-parallel rank stores.
 type Strips struct {
 	Title        string  `json:"title"`
-	Architecture string  `json:"architecture"` // MHA: strips of heads; MLA: one latent on every rank
-	QueryHeads   int     `json:"query_heads"`  // whole model
-	KVHeads      int     `json:"kv_heads"`     // whole model; 1 for MLA
-	TokenRanks   int     `json:"token_ranks"`  // ranks that share the tokens of a head among them (DCP); 1: each stores all
-	Cells        []Cell  `json:"cells"`        // what one rank keeps of a token in one layer, by kind of layer
+	Architecture string  `json:"architecture" doc:"MHA: strips of heads; MLA: one latent on every rank"`
+	QueryHeads   int     `json:"query_heads" doc:"whole model"`
+	KVHeads      int     `json:"kv_heads" doc:"whole model; 1 for MLA"`
+	TokenRanks   int     `json:"token_ranks" doc:"ranks that share the tokens of a head among them (DCP); 1: each stores all"`
+	Cells        []Cell  `json:"cells" doc:"what one rank keeps of a token in one layer, by kind of layer"`
 	Ranks        []Strip `json:"ranks"`
-	More         int     `json:"more"` // ranks that are not listed
+	More         int     `json:"more" doc:"ranks that are not listed"`
 }
 
 // A Cell is what one rank keeps of a token in one layer of a kind.
 type Cell struct {
 	Kind string `json:"kind"`
-	Text string `json:"text"` // the arithmetic
+	Text string `json:"text" doc:"the arithmetic"`
 }
 
 // A Strip is one rank of the first stage.
 type Strip struct {
 	Rank          int    `json:"rank"`
-	Replica       int    `json:"replica"`         // attention-DP rank, with requests of its own
-	QueryHeads    Span   `json:"query_heads"`     // that this rank computes
-	KVHeads       []Head `json:"kv_heads"`        // that it stores
-	BytesPerToken int64  `json:"bytes_per_token"` // all layers of the stage
-	Text          string `json:"text"`            // the same: "40 KiB"
+	Replica       int    `json:"replica" doc:"attention-DP rank, with requests of its own"`
+	QueryHeads    Span   `json:"query_heads" doc:"that this rank computes"`
+	KVHeads       []Head `json:"kv_heads" doc:"that it stores"`
+	BytesPerToken int64  `json:"bytes_per_token" doc:"all layers of the stage"`
+	Text          string `json:"text" doc:"the same: 40 KiB"`
 }
 
 // A Span is Count heads from First on.
@@ -49,9 +49,9 @@ type Span struct {
 // A Head is one KV head, or the latent, on one rank.
 type Head struct {
 	Head    int  `json:"head"`
-	Copy    int  `json:"copy"`    // 1 for the first that stores it
-	Copies  int  `json:"copies"`  // ranks that store it; ranks that share its tokens count as one
-	Readers Span `json:"readers"` // this rank's query heads that read it
+	Copy    int  `json:"copy" doc:"1 for the first that stores it"`
+	Copies  int  `json:"copies" doc:"ranks that store it; ranks that share its tokens count as one"`
+	Readers Span `json:"readers" doc:"this rank's query heads that read it"`
 }
 
 // stripsOf lays heads out over ranks; nil where there are none.

@@ -28,7 +28,7 @@ type api struct {
 }
 
 // register puts the API's operations on a mux.
-func register(mux *http.ServeMux, o *Options, m *metrics) {
+func register(mux *http.ServeMux, o *Options, m *metrics) *api {
 	a := &api{humago.New(mux, config(o.Version)), counted{o.Planner, m}}
 	a.API.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[hw.Accelerator](), reflect.TypeFor[hw.Description]())
 	post(a, "plan", "Say what an engine will allocate and log", "One request, one report: what `headcount plan --json` prints. A layout that the engine refuses is an answer: 200, with `error` in the report.", a.planner.Plan)
@@ -47,6 +47,7 @@ func register(mux *http.ServeMux, o *Options, m *metrics) {
 	mux.HandleFunc("/v1/", nothing)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
 	mux.Handle("GET /metrics", m.handler())
+	return a
 }
 
 func nothing(w http.ResponseWriter, _ *http.Request) {

@@ -32,9 +32,10 @@ func (p *Problem) ContentType(string) string { return problemType }
 
 const problemType = "application/problem+json"
 
-// init gives huma, which keeps its error type in a variable, ours. What it would add of its
-// own errors is for its own validation, which is not used.
+// init gives huma, which keeps its error type in a variable, ours: what it would add of its
+// own errors is for its own validation, which is not used. Lists are never null here.
 func init() {
+	huma.DefaultArrayNullable = false
 	huma.NewError = func(status int, detail string, _ ...error) huma.StatusError {
 		if status >= http.StatusInternalServerError {
 			detail = ""
