@@ -103,13 +103,19 @@ func (s screen) String() string { return fmt.Sprintf("%d-%s", s.width, s.scheme(
 // open shows the page at a query, and waits for the answer.
 func open(t testing.TB, s screen, query string) *tab {
 	t.Helper()
+	return openExpecting(t, s, query, "")
+}
+
+// openExpecting opens a page on which the console may say something.
+func openExpecting(t testing.TB, s screen, query, expect string) *tab {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser is not started in -short")
 	}
 	if err := start(); err != nil {
 		shared.Skip(t, "browser", "no Chromium: "+err.Error())
 	}
-	p := &tab{TB: t}
+	p := &tab{TB: t, expect: expect}
 	ctx, cancel := chromedp.NewContext(chrome, chromedp.WithListener(p.watch))
 	p.ctx = ctx
 	t.Cleanup(func() {

@@ -262,6 +262,9 @@ func TestAxe(t *testing.T) {
 		"?view=verify",
 	} {
 		p := open(t, narrow, query)
+		if strings.Contains(query, "verify") {
+			p.compareLog(fmt.Sprintf(logOf70B, "meta-llama/Meta-Llama-3-70B", "1,337,216", "326.47"))
+		}
 		js[bool](p, `document.getElementById("asked-fold").open = true`)
 		js[bool](p, string(axe)+"; true")
 		for _, s := range []screen{narrow, narrow.atNight(), wide, wide.atNight()} {
@@ -351,6 +354,70 @@ func TestCompare(t *testing.T) {
 	p.settle()
 	p.click(`#card-capacity .chip button`)
 	p.wait(`new URLSearchParams(location.search).getAll("with").length === 1`)
+}
+
+// What vLLM prints at start: model, tokens, requests. 163.23 requests of 8,192 tokens are
+// 1,337,216 tokens in blocks of 16.
+const logOf70B = `INFO [core.py:93] Initializing a V1 LLM engine (v0.33.0) with config: model='%s', dtype=torch.bfloat16, max_seq_len=8192, tensor_parallel_size=8, pipeline_parallel_size=1, data_parallel_size=1, quantization=None, kv_cache_dtype=auto
+INFO [kv_cache_utils.py:1305] GPU KV cache size: %s tokens
+INFO [kv_cache_utils.py:1310] Maximum concurrency for 8,192 tokens per request: %sx
+`
+
+// compareLog pastes a log and reads the verdict.
+func (p *tab) compareLog(log string) string {
+	p.Helper()
+	js[bool](p, fmt.Sprintf(`(() => { document.getElementById("verified").replaceChildren(); document.getElementById("log-text").value = %q; return true; })()`, log))
+	p.do(chromedp.Click(chromedp.CSS("#verify-form .primary")))
+	p.wait(`document.getElementById("verified").textContent !== ""`)
+	return js[string](p, `document.getElementById("verified").innerText`)
+}
+
+func TestVerify(t *testing.T) {
+	p := open(t, wide, "?view=verify")
+	if got := p.compareLog(fmt.Sprintf(logOf70B, "meta-llama/Meta-Llama-3-70B", "1,337,216", "163.23")); !strings.Contains(got, "All agree") || !strings.Contains(got, "1,337,216") {
+		t.Errorf("a log that agrees: %s", got)
+	}
+	if got := p.compareLog(fmt.Sprintf(logOf70B, "meta-llama/Meta-Llama-3-70B", "1,337,216", "326.47")); !strings.Contains(got, "differ") {
+		t.Errorf("a log of half the requests: %s", got)
+	}
+	p.expect = "422"
+	folder := fmt.Sprintf(logOf70B, "/models/mine", "1,337,216", "163.23")
+	if got := p.compareLog(folder); !strings.Contains(got, "/models/mine") {
+		t.Errorf("a log of a folder: %s", got)
+	}
+	p.do(chromedp.SendKeys(chromedp.ID("log-model"), "llama-3-70b"))
+	if got := p.compareLog(folder); !strings.Contains(got, "All agree") {
+		t.Errorf("the same, with the model named: %s", got)
+	}
+	js[bool](p, `(globalThis.fetch = async () => new Response("{}", { status: 404 })) && true`)
+	if got := p.compareLog(folder); !strings.Contains(got, "headcount verify FILE") {
+		t.Errorf("a server without it: %s", got)
+	}
+}
+
+// Addresses that no page of ours wrote: said to be of no use, or shown as far as they are.
+func TestHostileAddress(t *testing.T) {
+	for query, want := range map[string]string{
+		`?model=<img src=x onerror=alert(1)>`:                               "not in the catalogue",
+		"?model=llama-3-70b&tp=abc&open=zzz&open=__proto__":                 "want a whole number",
+		"?model=llama-3-70b&tp=1e99":                                        "tensor_parallel_size",
+		"?model=llama-3-70b&tp=1024&pp=1024":                                "refuses",
+		"?model=llama-3-70b&engine=foo&gpu=bar":                             "foo",
+		"?model=llama-3-70b&with=nope":                                      "nope",
+		"?model=llama-3-70b&pool=1e30":                                      "kv_cache_memory_bytes",
+		"?view=nothing#config=garbage&name=x":                               "",
+		"?model=llama-3-70b#config=eyJhIjo":                                 "",
+		"?model=llama-3-70b&with=" + strings.Repeat("deepseek-v3&with=", 9): "",
+	} {
+		p := openExpecting(t, wide, strings.NewReplacer("<", "%3C", ">", "%3E", " ", "%20").Replace(query), "422")
+		got := js[string](p, `document.getElementById("problem").hidden ? "" : document.getElementById("problem").innerText`)
+		if !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: the page says %q, want %q in it", query, got, want)
+		}
+		if js[bool](p, `document.querySelector("img") !== null`) {
+			t.Errorf("%s: became an element", query)
+		}
+	}
 }
 
 // Each model at both widths and in both themes: nothing runs out of the page. With

@@ -22,9 +22,9 @@ async function ask(path, init) {
   return body;
 }
 
-const post = (path, type, body, signal) => ask(path, { method: "POST", headers: { "Content-Type": type }, body, signal });
+const post = (path, body, signal) => ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal });
 
 export const models = async () => (await ask("/v1/models")).models;
 export const accelerators = async () => (await ask("/v1/accelerators")).accelerators;
-export const figures = (body, signal) => post("/v1/figures", "application/json", body, signal);
-export const verify = (text) => post("/v1/verify", "text/plain", text);
+export const figures = (body, signal) => post("/v1/figures", body, signal);
+export const verify = (body) => post("/v1/verify", body);

@@ -37,9 +37,9 @@ function cards() {
       }),
     }),
     memory: card("memory", {
-      none: "The memory of a GPU needs an accelerator and known weights.", chart: charts.memory,
+      none: "The memory of a GPU needs an accelerator.", chart: charts.memory,
       label: (m) => m.bars.map((b) => `${b.label} on ${b.accelerator}: ` + b.parts.map((p) => p.label).join(", ")).join(". "),
-      legend: (m) => [...new Map(m.bars.flatMap((b) => b.parts).map((p) => [p.name, p])).values()].map((p) => key(charts.partColor(p.name), p.label)),
+      legend: (m) => [...charts.parts(m)].map(([name, part]) => key(part.color, part.label)),
       table: (m) => ({ columns: ["layout", "part", "bytes", "p10", "p90", "source"], rows: m.bars.flatMap((b) => b.parts.map((p) => [b.label, p.label, p.bytes, p.p10, p.p90, p.source])) }),
     }),
     capacity: card("capacity", {
@@ -162,6 +162,7 @@ async function main() {
   const figures = cards();
   const fill = report.wire(() => write(false));
   show = (answer) => {
+    $("cards").hidden = false;
     fill(answer);
     showOthers();
     for (const [name, heading] of Object.entries(headings)) {
@@ -170,7 +171,7 @@ async function main() {
     }
     say(answer.report.error?.message ?? answer.report.log[0] ?? answer.digest.title);
   };
-  form.wire(changed, (why) => report.showProblem({ message: why }));
+  form.wire(changed, (why) => report.showProblem({ message: why }), verify.take);
   form.show();
   verify.wire();
   addEventListener("popstate", async () => {

@@ -7,8 +7,11 @@ const svgNode = "http://www.w3.org/2000/svg";
 const style = { fontFamily: "inherit", fontSize: "12px", background: "none", color: "var(--ink-2)", overflow: "visible" };
 const count = d3.format("~s");
 
-// color is that of a kind of layer; of several in one layer, the first's.
-export const color = (kind) => `var(--k-${kind.split("+")[0].replaceAll("_", "-")}, var(--k-other))`;
+// color is that of a kind of layer; an indexer beside another cache gives way to it.
+export const color = (kind) => {
+  const kinds = kind.split("+");
+  return `var(--k-${(kinds.find((k) => k !== "indexer") ?? kinds[0]).replaceAll("_", "-")}, var(--k-other))`;
+};
 export const lineColor = (i) => `var(--line-${i})`;
 const symbols = ["circle", "square", "triangle", "diamond"];
 
@@ -64,9 +67,9 @@ export function strips(s, width) {
   const n = s.ranks.length;
   const columns = Math.min(n, width < 480 || n <= 8 ? 4 : 8);
   const rows = Math.ceil(n / columns);
-  const fan = rows > 4 ? 14 : rows > 1 ? 48 : 90;
-  const strip = rows > 4 ? 10 : 18;
-  const tall = 16 + 4 + fan + strip + 16;
+  const fan = rows > 4 ? 14 : rows > 2 ? 48 : rows > 1 ? 64 : 130;
+  const strip = rows > 4 ? 10 : 20;
+  const tall = 16 + 4 + fan + strip + (rows > 4 ? 14 : 20);
   const gap = Math.min(0.1, (columns * 10) / width);
   const x = (r, part) => (r.at % columns) + gap / 2 + part * (1 - gap);
   const y = (r, down) => Math.floor(r.at / columns) * tall + down;
@@ -101,15 +104,29 @@ export function strips(s, width) {
 const stripTitle = (s) => (k) => `rank ${k.r.rank}: ${s.architecture === "MLA" ? "the latent" : `KV head ${k.head}`}`
   + (k.copies > 1 ? `, copy ${k.copy} of ${k.copies}` : "") + `\nread by query heads ${k.readers.first} to ${k.readers.first + k.readers.count - 1}`;
 
-// partColor is that of a part of the memory.
-export const partColor = (name) => `var(--m-${name.replaceAll("_", "-")}, var(--m-other))`;
+const fixedParts = { weights: "var(--m-weights)", kv_pool: "var(--m-pool)", free: "var(--m-free)", not_known: "var(--m-free)" };
+const termColors = 8;
+
+// parts are the uses of the memory by name, the engine's own terms in colours of their own
+// and in their order, between the weights and the pool.
+export function parts(m) {
+  const all = m.bars.flatMap((bar) => bar.parts).filter((part) => part.bytes > 0);
+  const place = (part) => ({ weights: -1, kv_pool: 1, not_known: 2, free: 3 })[part.name] ?? 0;
+  const found = new Map();
+  let term = 0;
+  for (const part of d3.sort(all, place)) {
+    if (!found.has(part.name)) found.set(part.name, { label: part.label, color: fixedParts[part.name] ?? `var(--m-${term++ % termColors})` });
+  }
+  return found;
+}
 
 const gib = 2 ** 30;
 
 // memory: a bar a layout, in the order in which the engine takes its parts; what does not fit
 // stands beyond the end of the device.
 export function memory(m, width) {
-  const parts = m.bars.flatMap((bar) => bar.parts.map((part) => ({ ...part, bar: bar.label })));
+  const colors = parts(m);
+  const uses = m.bars.flatMap((bar) => bar.parts.filter((part) => part.bytes > 0).map((part) => ({ ...part, bar: bar.label })));
   const several = m.bars.length > 1;
   const most = d3.max(m.bars, (b) => Math.max(b.total_bytes, d3.sum(b.parts, (p) => p.bytes))) / gib;
   const roomy = (p) => (p.bytes / gib / most) * width > 7.2 * p.label.length + 8;
@@ -121,8 +138,8 @@ export function memory(m, width) {
     x: { domain: [0, most], label: "GiB", labelAnchor: "right", labelArrow: "none", tickSize: 4, ticks: Math.min(10, width / 70) },
     y: { axis: null, domain: m.bars.map((b) => b.label), padding: 0 },
     marks: [
-      Plot.barX(parts, Plot.stackX({ ...stack, ...inset, fill: (p) => partColor(p.name), insetRight: 1, rx: 1, title: (p) => `${p.label}: ${d3.format(",")(p.bytes)} B\n${p.source}` })),
-      Plot.text(parts, Plot.stackX({ ...stack, dy: (inset.insetTop - inset.insetBottom) / 2, text: (p) => (roomy(p) ? p.label : ""), fill: (p) => (p.name === "free" ? "var(--ink-2)" : "var(--on-bar)"), fontWeight: 600 })),
+      Plot.barX(uses, Plot.stackX({ ...stack, ...inset, fill: (p) => colors.get(p.name).color, insetRight: 1, rx: 1, title: (p) => `${p.label}: ${d3.format(",")(p.bytes)} B\n${p.source}` })),
+      Plot.text(uses, Plot.stackX({ ...stack, dy: (inset.insetTop - inset.insetBottom) / 2, text: (p) => (roomy(p) ? p.label : ""), fill: (p) => (["free", "not_known"].includes(p.name) ? "var(--ink-2)" : "var(--on-bar)"), fontWeight: 600 })),
       several ? Plot.text(m.bars, { y: "label", x: 0, text: (b) => b.label + (b.refused ? ": refused" : ""), dy: -20, textAnchor: "start", fontWeight: 600, fill: "var(--ink)" }) : null,
       Plot.tickX(m.bars, { x: (b) => b.total_bytes / gib, y: "label", stroke: "var(--ink)", strokeWidth: 2, insetTop: inset.insetTop - 4, insetBottom: inset.insetBottom - 4, title: (b) => `${b.accelerator}: ${d3.format(",")(b.total_bytes)} B` }),
     ],
@@ -131,7 +148,7 @@ export function memory(m, width) {
 
 // capacity: tokens against TP, or, where no pool is known, the bytes of a token.
 export function capacity(c, width, tp) {
-  const pooled = c.lines.some((line) => line.points.some((p) => p.tokens != null));
+  const { pooled } = c;
   const value = (p) => (pooled ? p.tokens : p.bytes_per_token);
   const points = c.lines.flatMap((line, i) => line.points.map((p) => ({ ...p, i, label: line.label, full: line.saturates_at === p.tp })));
   const known = points.filter((p) => value(p) != null && !p.refused);
@@ -163,9 +180,10 @@ export function requests(r, width) {
   const y = logarithmic(points.map((p) => p.requests), "requests", count);
   const lengths = [...new Set(points.map((p) => p.tokens))].sort(d3.ascending);
   const every = Math.ceil(lengths.length / (width / 46));
+  const apart = (n, i) => i % every === 0 && !(lengths[i + 1] < 1.7 * n);
   return Plot.plot({
     ...side, width, height: tall, marginTop: head(labels), style, y: y.y,
-    x: { type: "log", base: 2, label: "tokens a request", labelAnchor: "right", labelArrow: "none", ticks: lengths.filter((_, i) => i % every === 0), tickFormat: tokens, tickSize: 0 },
+    x: { type: "log", base: 2, label: "tokens a request", labelAnchor: "right", labelArrow: "none", ticks: lengths.filter(apart), tickFormat: tokens, tickSize: 0 },
     symbol: { range: symbols, domain: [0, 1, 2, 3] },
     marks: [
       ...y.marks,

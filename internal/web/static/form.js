@@ -10,8 +10,8 @@ const ticked = { ep: "ep", dpa: "dpa" };
 const maxConfig = 4 << 20;
 
 // wire makes controls change the state; changed is called after each change, failed with
-// the reason why a file cannot be taken.
-export function wire(changed, failed) {
+// the reason why a file cannot be taken, takeLog with a file for the other tab.
+export function wire(changed, failed, takeLog) {
   const set = (key, value) => {
     if (state[key] === value) return;
     state[key] = value;
@@ -42,7 +42,7 @@ export function wire(changed, failed) {
   };
   $("open-config").addEventListener("click", () => $("config-file").click());
   $("config-file").addEventListener("change", (e) => take(e.target.files[0]).then(() => { e.target.value = ""; }));
-  dropping(take);
+  dropping((file) => (state.view === "verify" ? takeLog(file) : take(file)));
 }
 
 // dropping takes a file that is dropped anywhere on the page.

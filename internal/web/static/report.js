@@ -103,7 +103,9 @@ function showLog(f, byID, changed) {
     h("pre", { text: lines.join("\n") }), why);
 }
 
-function showNotes(notes) {
+// showNotes leaves out what the row of the weights says already.
+function showNotes(all) {
+  const notes = all.filter((n) => n.id !== "weights-not-known");
   const box = $("notes");
   box.hidden = notes.length === 0;
   box.replaceChildren(...notes.map((n) => h("p", { class: n.severity }, h("span", { text: n.text }), n.hint && h("span", { class: "hint", text: n.hint }))));
