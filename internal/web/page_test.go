@@ -449,6 +449,18 @@ func TestScreens(t *testing.T) {
 	}
 }
 
+// Between the two widths nothing runs out of its card, with all open.
+func TestWidths(t *testing.T) {
+	p := open(t, wide, "?model=gpt-oss-120b&with=deepseek-v3&open=log&open=kv_pool&open=decode_intensity&open=steps&open=table-strips&open=table-memory&open=table-capacity")
+	for _, width := range []int{360, 480, 700, 821, 1024, 1281, 1401, 1920, 2560} {
+		p.show(screen{width: width, height: 900})
+		p.wait(`[...document.querySelectorAll(".plot svg")].every((svg) => svg.getBoundingClientRect().width <= svg.parentElement.clientWidth + 1)`)
+		for _, over := range js[[]string](p, `[...document.querySelectorAll("html, .card, .log, .notes, .question, .fields, .field")].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.id || e.className || e.tagName)`) {
+			t.Errorf("at %d: more than %s holds", width, over)
+		}
+	}
+}
+
 // picture takes the whole page, in a palette: it is a drawing, and documents carry many.
 func (p *tab) picture(path string) {
 	p.Helper()

@@ -38,7 +38,7 @@ async function compare() {
   const request = config !== null ? `{"config":${config}}` : JSON.stringify({ model });
   try {
     const { starts } = await api.verify(`{"log":${JSON.stringify(log)},"request":${request}}`);
-    $("verified").replaceChildren(...starts.flatMap(start));
+    $("verified").replaceChildren(...starts.map(start));
   } catch (err) {
     if (!(err instanceof api.Problem)) throw err;
     if (err.status === 404) say("This server does not compare logs. In a terminal: headcount verify FILE");
@@ -49,6 +49,7 @@ async function compare() {
 const say = (text, hint) => $("verified").replaceChildren(h("div", { class: "problem" }, h("p", { text }), hint && h("p", { class: "hint", text: hint })));
 
 const shown = (v) => (typeof v === "number" ? v.toLocaleString("en-US", { maximumFractionDigits: 2 }) : v ?? "not known");
+const engines = { vllm: "vLLM", sglang: "SGLang", "tensorrt-llm": "TensorRT-LLM" };
 const words = (name) => name.replaceAll("_", " ");
 
 // difference of an estimate is a share, of what is exact a number.
@@ -60,9 +61,9 @@ function start(v, i) {
   const rows = v.checks.map((c) => [words(c.name), c.predicted, c.observed, difference(c), c.agrees ? "agrees" : "differs", c.cause ?? c.how]);
   const differs = v.checks.filter((c) => !c.agrees).length;
   const ended = v.refusal ?? v.fell;
-  return [
+  return h("section", { class: "card" },
     h("header", {}, h("h2", { text: headline(v, differs) }), rows.length > 0 && copies(`verify-${i + 1}`, () => ({ columns, rows }))),
-    h("p", { class: "muted", text: [`${v.engine.name} ${v.engine.version}`.trim(), v.model].filter(Boolean).join(" · ") }),
+    h("p", { class: "muted", text: [`${engines[v.engine.name] ?? v.engine.name} ${v.engine.version}`.trim(), v.model].filter(Boolean).join(" · ") }),
     ended && h("div", { class: "problem" }, h("p", { text: ended.message })),
     rows.length > 0 && h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Checks" }, h("table", {},
       h("thead", {}, h("tr", {}, columns.map((text, at) => h(text ? "th" : "td", text ? { scope: "col", class: at < 4 && "num", text } : {})))),
@@ -70,7 +71,7 @@ function start(v, i) {
         h("th", { scope: "row", text: name }), h("td", { class: "num", text: shown(predicted) }), h("td", { class: "num", text: shown(printed) }),
         h("td", { class: "num", text: diff }), h("td", { class: "verdict", text: verdict }), h("td", { class: "muted", text: how })))))),
     v.advice.length > 0 && [h("h3", { text: "What to change" }), h("ul", { class: "advice" }, v.advice.map((a) => h("li", {}, h("code", { text: `${a.flag} ${a.value}` }), h("span", { text: [a.tokens != null && `${shown(a.tokens)} tokens`, a.why].filter(Boolean).join(": ") }))))],
-  ].flat().filter(Boolean);
+  );
 }
 
 function headline(v, differs) {
