@@ -27,8 +27,9 @@ type Build struct {
 	// fewer than share the rest, as under SGLang's attention DP. 0: Layout.TP.
 	AttentionTP int
 
-	ByPlan bool // the engine runs Transformers' modules and shards what their plan names
-	NoHead bool // an embedding model: no language-model head
+	ByPlan  bool // the engine runs Transformers' modules and shards what their plan names
+	NoHead  bool // an embedding model: no language-model head
+	NoTower bool // text alone is served: towers are not built
 
 	// FusedKDA: the engine's kernel decodes Kimi delta attention from copies of its convolution
 	// and of its norm.
@@ -169,6 +170,8 @@ func (b *Build) leavesOut(p *model.Param) bool {
 		return b.NoHead || b.ByPlan && p.Cols.Size == 0
 	case model.Pooler:
 		return !b.ByPlan
+	case model.Tower:
+		return b.NoTower
 	}
 	return false
 }

@@ -17,7 +17,7 @@ func (p *plan) startup() {
 		Spans:   p.spans,
 		Loading: up.Loading,
 		Samples: !v.pooling && !v.embeds,
-		Towers:  v.multimodal && v.model.Towers,
+		Towers:  v.towers && !s.opt.LanguageModelOnly,
 		Wrapped: v.transformers,
 		Packed:  slices.Contains(packedActivations, s.quant),
 		Ragged:  s.ragged(),
@@ -30,7 +30,6 @@ func (p *plan) startup() {
 	if s.align && s.stateBlock > 0 {
 		up.Grid = s.stateBlock
 	}
-	up.Towers = up.Towers && !s.opt.LanguageModelOnly
 	up.Item, up.Pixels, up.Encoder = max(v.item, v.image.tokens), v.image.values, v.image.wide
 }
 

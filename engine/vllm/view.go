@@ -38,6 +38,7 @@ type view struct {
 	alibi      bool   // positions are biases of attention
 	prefix     bool   // images are attended to in both directions
 	item       int64  // tokens of the largest image or video, which a step must hold; 0: not known
+	towers     bool   // it takes images, audio or video, and the checkpoint has what for
 	image      item   // on which the towers are profiled
 	chunked    bool   // attention_chunk_size is set
 	sinks      sinkRule
@@ -121,6 +122,7 @@ func newView(m *model.Model) *view {
 			v.item = gemma4Video
 		}
 	}
+	v.towers = v.multimodal && (m.Towers || slices.ContainsFunc(m.Outer, func(p model.Param) bool { return p.Part == model.Tower }))
 	v.image = profiled(top)
 	v.ssm = ssmDType(m, c, top)
 	return v

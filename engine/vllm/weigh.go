@@ -16,7 +16,7 @@ const flashInferMoE = 128
 // does not divide stops the engine while it builds the model.
 func (p *plan) weigh() *problem.Error {
 	s := &p.setup
-	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, Length: int(s.maxLen), ByPlan: s.v.transformers, NoHead: s.v.embeds}
+	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, Length: int(s.maxLen), ByPlan: s.v.transformers, NoHead: s.v.embeds, NoTower: s.opt.LanguageModelOnly}
 	b.FusedKDA = s.v.arch == "KimiK3ForConditionalGeneration" && s.drafts == 0 &&
 		(s.gpu.major == 9 && s.gpu.minor == 0 || s.gpu.major == 10 || s.gpu.major == 12)
 	if s.gpu.major == 10 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"headcount/internal/series"
 	"headcount/vram"
 )
 
@@ -18,6 +19,8 @@ type Tally struct {
 	Inside    int       // starts whose pool is between P10 and P90, each fitted without its model
 	Intervals int
 	Lines     []string // one a start
+
+	Residuals []series.Residual // of pools, GiB
 }
 
 // Measure compares each start with its plan. A pool is compared where GPU, model, layout,
@@ -35,7 +38,7 @@ func Measure(starts []Start, samples []Sample) *Tally {
 			line = append(line, fmt.Sprintf("weights %.2f, %.2f printed", ours, logged))
 		}
 		if s.Peak > 0 && s.Version != "" {
-			peak := widest(m)
+			peak := s.widest()
 			t.Peaks = append(t.Peaks, math.Abs(peak-s.Peak))
 			line = append(line, fmt.Sprintf("peak %.3f, %.2f printed", peak, s.Peak))
 		}
@@ -55,6 +58,7 @@ func Measure(starts []Start, samples []Sample) *Tally {
 			if pool >= low && pool <= high {
 				t.Inside++
 			}
+			t.Residuals = append(t.Residuals, series.Residual{Label: s.label(), Low: low - middle, Off: pool - middle, High: high - middle})
 			line = append(line, fmt.Sprintf("pool %.2f (%.2f to %.2f), %.2f printed", middle, low, high, pool))
 		}
 		if len(line) > 0 {
@@ -64,15 +68,33 @@ func Measure(starts []Start, samples []Sample) *Tally {
 	return t
 }
 
-// widest is the torch peak that a log prints: what the pass adds, the workspace with it.
-func widest(m *vram.Memory) float64 {
-	n := int64(0)
-	for _, name := range []string{"activation", "workspace", "encoder_outputs"} {
-		if t := m.Term(name); t != nil {
-			n += t.P50
+// label is the start in a few words.
+func (s *Start) label() string {
+	name, _, _ := strings.Cut(s.Model[strings.LastIndexByte(s.Model, '/')+1:], " (")
+	engine := s.Version
+	if s.Engine == "sglang" {
+		engine = "SGLang " + strings.TrimSpace(engine)
+	}
+	engine, _, _ = strings.Cut(engine, ".dev")
+	return fmt.Sprintf("%s, %s, %s", name, s.GPU, engine)
+}
+
+// widest is the torch peak that a log prints, GiB: what the pass adds, the workspace with it.
+// Of several stages it is the one nearest to what was printed.
+func (s *Start) widest() float64 {
+	best := math.Inf(1)
+	for _, m := range append(s.Report.Stages, s.Report.Memory) {
+		n := int64(0)
+		for _, name := range []string{"activation", "workspace", "encoder_outputs"} {
+			if t := m.Term(name); t != nil {
+				n += t.P50
+			}
+		}
+		if peak := float64(n) / gib; math.Abs(peak-s.Peak) < math.Abs(best-s.Peak) {
+			best = peak
 		}
 	}
-	return float64(n) / gib
+	return best
 }
 
 // logged is what the row says that loading took, GiB.
