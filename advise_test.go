@@ -118,3 +118,25 @@ func TestFreeMemory(t *testing.T) {
 		}
 	}
 }
+
+// The pool of Llama-3-70B on eight H100, whose public figure is 50.7 GiB a rank, is in the
+// interval; so is what it holds.
+func TestPoolOfLlama70B(t *testing.T) {
+	r, _ := advise(t, headcount.Request{Model: "llama-3-70b", GPU: "h100", Layout: layout.Layout{TP: 8}})
+	const figure = 50.7 * (1 << 30)
+	m := r.Memory
+	if kv := m.KVBytes; !(float64(kv.P10) < figure && figure < float64(kv.P90)) || kv.P90-kv.P10 > 4<<30 {
+		t.Errorf("%+v", kv)
+	}
+	if n := m.Tokens; n == nil || !(n.P10 < n.P50 && n.P50 < n.P90) || n.P50 != float64(*r.KVCache.Tokens) {
+		t.Errorf("tokens: %+v", n)
+	}
+	if n := m.MaxConcurrency; n == nil || !(n.P10 < n.P50 && n.P50 < n.P90) {
+		t.Errorf("concurrency: %+v", n)
+	}
+	for _, term := range m.Terms {
+		if term.Basis == "" || term.Source == "" {
+			t.Errorf("%s says not how it is known", term.Name)
+		}
+	}
+}

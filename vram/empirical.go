@@ -24,7 +24,7 @@ var distributions = sync.OnceValue(func() map[class]Term {
 		if len(f) != 6 || strings.HasPrefix(line, "#") {
 			continue // a test reads every other line
 		}
-		t := Term{Name: f[0], Basis: Empirical, Class: f[1], Source: "over " + f[2] + " public start-up logs: " + f[1]}
+		t := Term{Name: f[0], Basis: Empirical, Class: f[1], Source: "over " + logs(f[2]) + ": " + f[1]}
 		for i, p := range []*int64{&t.P10, &t.P50, &t.P90} {
 			x, _ := strconv.ParseFloat(f[3+i], 64)
 			*p = int64(x * mib)
@@ -33,6 +33,13 @@ var distributions = sync.OnceValue(func() map[class]Term {
 	}
 	return out
 })
+
+func logs(n string) string {
+	if n == "1" {
+		return "one public start-up log"
+	}
+	return n + " public start-up logs"
+}
 
 // distribution is a term of a class, or of the first other class that logs are known of.
 func distribution(name string, of ...string) Term {
