@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"headcount/checkpoint"
 	"headcount/internal/dummy"
@@ -428,6 +429,24 @@ func TestRestIsUnchanged(t *testing.T) {
 		if err != nil || index.TotalSize != sum(after) {
 			t.Errorf("%s: the index says %d bytes, want %d", f.name, index.TotalSize, sum(after))
 		}
+	}
+}
+
+// Transformers 5 counts parameters in the index too; one without sums stays without.
+func TestIndexSums(t *testing.T) {
+	in := folder(t, forms()[0].make("BF16", 4, false))
+	const name = "model.safetensors.index.json"
+	text := string(in[name].Data)
+	in[name] = &fstest.MapFile{Data: []byte(strings.Replace(text, `"total_size"`, `"total_parameters": 1, "total_size"`, 1))}
+	_, out := converted(t, in, Options{KVHeads: 2})
+	index, err := checkpoint.ReadIndex(out)
+	if want := sum(load(t, out)); err != nil || index.TotalSize != want || index.TotalParameters != want/2 { // two bytes each
+		t.Errorf("%d bytes, %d parameters, %v, want %d bytes", index.TotalSize, index.TotalParameters, err, want)
+	}
+	in[name] = &fstest.MapFile{Data: []byte("{" + text[strings.Index(text, `"weight_map"`):])}
+	_, out = converted(t, in, Options{KVHeads: 2})
+	if got, err := fs.ReadFile(out, name); err != nil || !bytes.Equal(got, in[name].Data) {
+		t.Errorf("%s, %v", got, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -104,7 +105,10 @@ func (a *app) convert(ctx context.Context, v *conversion, in, out string) error 
 		bar := newBar(a.stderr, c.Bytes)
 		err := c.Write(ctx, out, bar.show)
 		bar.clear()
-		if err != nil {
+		switch {
+		case errors.Is(err, context.Canceled):
+			return problem.New(problem.BadValue, "OUT", out, "interrupted; what was written of it is removed")
+		case err != nil:
 			return err
 		}
 	}
