@@ -20,6 +20,7 @@ import (
 func newCompare(a *app) *cobra.Command {
 	var q question
 	var asJSON bool
+	var plot string
 	cmd := &cobra.Command{
 		Use:   "compare MODEL [MODEL ...]",
 		Short: "Put models or engines side by side on one layout",
@@ -27,6 +28,7 @@ func newCompare(a *app) *cobra.Command {
 each: bytes per token, intensity, share of the ridge, capacity; then the bytes of a token
 on a rank at TP 1 to 64, where a replicated latent and sharded KV heads cross.`,
 		Example: `  headcount compare llama-3-70b deepseek-v3 --gpu h200 --tp 8
+  headcount compare llama-3-70b deepseek-v3 --kv-cache-memory 40GiB --plot out.svg
   headcount compare llama-3-70b --engine vllm,sglang --gpu h100 --tp 8`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,6 +42,11 @@ on a rank at TP 1 to 64, where a replicated latent and sharded KV heads cross.`,
 					return fmt.Errorf("%s: %w", req.Model, err)
 				}
 			}
+			if plot != "" {
+				if err := a.plot(cmd.Context(), requests, columns, plot); err != nil {
+					return err
+				}
+			}
 			if asJSON {
 				return encode(a, columns)
 			}
@@ -51,6 +58,7 @@ on a rank at TP 1 to 64, where a replicated latent and sharded KV heads cross.`,
 	q.addFlags(cmd)
 	a.allowNetwork(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a list of Reports")
+	cmd.Flags().StringVar(&plot, "plot", "", "draw them side by side into an SVG `file`: capacity against TP, memory, requests")
 	return cmd
 }
 

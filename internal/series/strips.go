@@ -60,10 +60,10 @@ func stripsOf(r *headcount.Report) *Strips {
 		return nil
 	}
 	stage, tp := &r.Ranks[0], r.Layout.AttentionTP()
-	s := &Strips{Title: "KV heads of each rank, " + r.Layout.String(), Architecture: r.Model.AttentionArch, QueryHeads: r.Model.QueryHeads,
+	s := &Strips{Title: "KV heads of each rank, " + modelName(r) + ", " + r.Layout.String(), Architecture: r.Model.AttentionArch, QueryHeads: r.Model.QueryHeads,
 		KVHeads: r.Model.KVHeads, TokenRanks: r.Layout.DCP, Cells: []Cell{}, Ranks: []Strip{}, More: max(0, r.Layout.TP-maxStrips)}
 	if s.Architecture == "MLA" {
-		s.KVHeads, s.Title = 1, "The latent on each rank, "+r.Layout.String()
+		s.KVHeads, s.Title = 1, "The latent on each rank, "+modelName(r)+", "+r.Layout.String()
 	}
 	for i := range stage.Layers {
 		run := &stage.Layers[i]

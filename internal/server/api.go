@@ -155,6 +155,8 @@ func post[Q, A any](a *api, name, summary, description string, answer func(conte
 		if err := strict.Decode(body.Bytes(), &q, "request", headcount.MaxRequestBytes); err != nil {
 			return nil, badBody(body.Bytes(), err)
 		}
+		ctx, cancel := context.WithTimeout(ctx, planTime)
+		defer cancel()
 		v, err := answer(ctx, q)
 		if err != nil {
 			return nil, asProblem(err)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -53,6 +54,9 @@ func newProblem(status int, detail string) *Problem {
 func asProblem(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return newProblem(http.StatusServiceUnavailable, "the answer took too long; ask for less at once")
 	}
 	e, ok := errors.AsType[*problem.Error](err)
 	if !ok {

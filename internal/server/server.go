@@ -28,6 +28,7 @@ type Options struct {
 const (
 	headerTime = 5 * time.Second
 	bodyTime   = 30 * time.Second
+	planTime   = 20 * time.Second // of one answer; a client that goes away ends it too
 	answerTime = 60 * time.Second
 	idleTime   = 2 * time.Minute
 	stopTime   = 10 * time.Second

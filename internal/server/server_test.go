@@ -203,6 +203,20 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
+// An answer that takes too long, or whose client has gone, ends.
+func TestTooLong(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, path := range []string{"/v1/plan", "/v1/figures"} {
+		body := map[string]string{"/v1/plan": `{"model":"llama-3-70b"}`, "/v1/figures": `{"requests":[{"model":"llama-3-70b"}]}`}[path]
+		w := httptest.NewRecorder()
+		handler(Options{}).ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader(body)))
+		if w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
 // A panic is a 500 that says nothing of it, and the server goes on.
 func TestPanic(t *testing.T) {
 	h := handler(Options{Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret") })})

@@ -50,6 +50,8 @@ func (a *api) registerVerify() {
 			}
 			log, given = strings.NewReader(l.Log), l.Request
 		}
+		ctx, cancel := context.WithTimeout(ctx, planTime)
+		defer cancel()
 		v, err := a.compareLog(ctx, log, given)
 		if err != nil {
 			return nil, asProblem(err)

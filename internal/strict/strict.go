@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"headcount/problem"
@@ -36,7 +37,7 @@ func decodeError(err error, typ reflect.Type, what string) *problem.Error {
 		return e
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
-		return problem.New(problem.BadValue, e.Field, nil, "a JSON %s, want %s", e.Value, jsonKind(e.Type.Kind().String()))
+		return problem.New(problem.BadValue, spelled(e.Field), nil, "a JSON %s, want %s", e.Value, jsonKind(e.Type.Kind().String()))
 	}
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return problem.New(problem.Unreadable, "", nil, "byte %d: %s", e.Offset, strings.TrimPrefix(e.Error(), "json: "))
@@ -50,6 +51,13 @@ func decodeError(err error, typ reflect.Type, what string) *problem.Error {
 		return p
 	}
 	return problem.New(problem.Unreadable, "", nil, "not a JSON object")
+}
+
+// spelled is a decoder's path as JSON has it: a struct that Go embeds is no part of it. Our
+// names in JSON begin with no capital.
+func spelled(path string) string {
+	parts := strings.Split(path, ".")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part != "" && part[0] >= 'A' && part[0] <= 'Z' }), ".")
 }
 
 // jsonKind names a Go kind as JSON does.

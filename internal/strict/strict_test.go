@@ -12,7 +12,12 @@ type inner struct {
 	Width int `json:"width"`
 }
 
+type Embedded struct {
+	Depth int `json:"depth"`
+}
+
 type outer struct {
+	Embedded
 	Name  string  `json:"name"`
 	Inner []inner `json:"inner"`
 }
@@ -23,6 +28,7 @@ func TestDecode(t *testing.T) {
 		{`{"nam":"a"}`, "nam: not a field of a thing", "did you mean name?"},
 		{`{"inner":[{"widht":1}]}`, "widht: not a field of a thing", "did you mean width?"},
 		{`{"inner":[{"width":"1"}]}`, "inner.width: a JSON string, want a whole number", ""},
+		{`{"depth":"1"}`, "depth: a JSON string, want a whole number", ""},
 		{`{"name":1}`, "name: a JSON number, want a string", ""},
 		{`{} {}`, "text after the end of the thing", ""},
 		{`[]`, "not a JSON object", ""},
