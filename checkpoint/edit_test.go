@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -116,4 +117,16 @@ func TestAppendHeader(t *testing.T) {
 	if plain := AppendHeader([]byte("before"), nil, nil); string(plain) != "before\x08\x00\x00\x00\x00\x00\x00\x00{}      " {
 		t.Errorf("without anything: %q", plain)
 	}
+}
+
+func ExampleEdit() {
+	config := []byte("{\n  \"num_attention_heads\": 32,\n  \"num_key_value_heads\": 32\n}\n")
+	edited, err := Edit(config, []string{"num_key_value_heads"}, NewInt(8))
+	fmt.Print(string(edited), err)
+	// Output:
+	// {
+	//   "num_attention_heads": 32,
+	//   "num_key_value_heads": 8
+	// }
+	// <nil>
 }

@@ -92,7 +92,7 @@ type block struct {
 // one whose keys and values are not per head or not known, or a number of heads that does
 // not divide.
 func New(folder fs.FS, name string, opts Options) (*Conversion, error) {
-	c := &Conversion{Name: name, Method: opts.Method, folder: folder, texts: map[string][]byte{},
+	c := &Conversion{Name: name, Method: opts.Method, NewHeads: opts.KVHeads, folder: folder, texts: map[string][]byte{},
 		byTensor: map[string]*Change{}, planned: map[string]bool{}, shapes: map[string]model.Projection{}}
 	c.create = func(name string) (io.WriteCloser, error) { return os.Create(name) }
 	if c.Method == "" {
@@ -101,8 +101,8 @@ func New(folder fs.FS, name string, opts Options) (*Conversion, error) {
 	if !slices.Contains(Methods, c.Method) {
 		return nil, problem.New(problem.BadValue, "method", c.Method, "not one of mean, first and weighted")
 	}
-	for _, step := range []func(n int) error{c.readModel, c.newConfig, c.readShards, c.planLayers, c.planFiles} {
-		if err := step(opts.KVHeads); err != nil {
+	for _, step := range []func() error{c.readModel, c.newConfig, c.readShards, c.planLayers, c.planFiles} {
+		if err := step(); err != nil {
 			return nil, err
 		}
 	}
@@ -112,8 +112,8 @@ func New(folder fs.FS, name string, opts Options) (*Conversion, error) {
 // Group is how many KV heads become one.
 func (c *Conversion) Group() int { return c.OldHeads / c.NewHeads }
 
-// readModel resolves the checkpoint as it is, and holds n to its heads.
-func (c *Conversion) readModel(n int) error {
+// readModel resolves the checkpoint as it is, and holds the new number to its heads.
+func (c *Conversion) readModel() error {
 	src, err := checkpoint.FromFS(c.folder, c.Name)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (c *Conversion) readModel(n int) error {
 	if c.OldHeads, err = headsOf(c.From); err != nil {
 		return err
 	}
-	if c.NewHeads = n; n < 1 || c.OldHeads%n != 0 {
+	if n := c.NewHeads; n < 1 || c.OldHeads%n != 0 {
 		return problem.New(problem.NotDivisible, "kv_heads", n, "does not divide the %d KV heads of %s", c.OldHeads, c.Name).
 			WithHint("%s", legal(c.OldHeads))
 	}
@@ -172,8 +172,9 @@ func headsOf(m *model.Model) (heads int, err error) {
 }
 
 // newConfig edits config.json and resolves it again: what comes of it must be the same
-// model with n KV heads.
-func (c *Conversion) newConfig(n int) (err error) {
+// model with the new number of KV heads.
+func (c *Conversion) newConfig() (err error) {
+	n := c.NewHeads
 	if c.Config, err = fs.ReadFile(c.folder, checkpoint.ConfigFile); err != nil {
 		return unreadable(checkpoint.ConfigFile, err)
 	}
@@ -221,7 +222,7 @@ func (c *Conversion) editParams(n int) error {
 }
 
 // readShards reads the headers of every safetensors file.
-func (c *Conversion) readShards(int) (err error) {
+func (c *Conversion) readShards() (err error) {
 	if c.shards, err = checkpoint.ReadShards(c.folder); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ var otherFormats = []string{"pytorch_model*", "consolidated*.safetensors*", "*.p
 
 // planFiles lists what goes into the new folder. A safetensors file that no header was
 // read of is one too many.
-func (c *Conversion) planFiles(int) error {
+func (c *Conversion) planFiles() error {
 	if err := c.newIndex(); err != nil {
 		return err
 	}

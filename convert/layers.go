@@ -22,7 +22,7 @@ type layer struct {
 
 // planLayers finds every layer's tensors, holds them to what the config says, and plans the
 // change of those in which KV heads have rows.
-func (c *Conversion) planLayers(int) error {
+func (c *Conversion) planLayers() error {
 	places := c.places()
 	prefix, err := c.decoder(places)
 	if err != nil {
