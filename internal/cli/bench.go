@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -53,16 +54,15 @@ still holds: the cases take turns on a buffer larger than the last-level cache.`
 			if err != nil {
 				return err
 			}
-			if plot != "" {
-				if err := plotBench(r, plot); err != nil {
-					return err
-				}
-			}
 			if asJSON {
-				return encode(a, r)
+				err = encode(a, r)
+			} else {
+				showBench(a.stdout, r)
 			}
-			showBench(a.stdout, r)
-			return nil
+			if plot != "" { // last, so that a file that cannot be written costs no figures
+				err = errors.Join(err, plotBench(r, plot))
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringSliceVar(&cases, "cases", nil, "measure the cases with these `words` in their names: mla, gqa-8, \"tp 8\", fp8")
