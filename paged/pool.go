@@ -26,7 +26,7 @@ type Pool struct {
 	blocks []Blocks // by layer
 	shard  Shard
 	span   int // tokens of a sequence over which a block reaches: BlockSize on each rank of the shard
-	region region
+	region mapping
 
 	mu     sync.Mutex // guards ledger
 	ledger ledger
