@@ -506,7 +506,8 @@ func TestWeighted(t *testing.T) {
 	}
 }
 
-// Layers of the checkpoint's own MTP head are pooled with the decoder's.
+// Layers of the checkpoint's own MTP head are pooled with the decoder's, after which they
+// are counted on or under a name of their own.
 func TestDraft(t *testing.T) {
 	config := `{"architectures": ["Glm4ForCausalLM"], "model_type": "glm4", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 8, "head_dim": 8,
 		"vocab_size": 64, "intermediate_size": 96, "num_key_value_heads": 8, "num_nextn_predict_layers": 1}`
@@ -519,24 +520,25 @@ func TestDraft(t *testing.T) {
 	if err != nil || len(resolved.Draft) != 1 {
 		t.Fatalf("%d MTP layers, %v", len(resolved.Draft), err)
 	}
-	var tensors []checkpoint.Tensor
-	for i, l := range append(resolved.Layers, resolved.Draft...) {
-		for _, p := range l.Params {
-			if p.Role == model.NoRole {
-				continue
+	for _, second := range []string{"model.layers.1.", "mtp.layers.0."} {
+		var tensors []checkpoint.Tensor
+		for prefix, l := range map[string]*model.Layer{"model.layers.0.": resolved.Layers[0], second: resolved.Draft[0]} {
+			for _, p := range l.Params {
+				if p.Role == model.NoRole {
+					continue
+				}
+				shape := []int64{int64(p.Rows.Size), int64(p.Cols.Size)}
+				if p.Cols.Size == 0 {
+					shape = shape[:1]
+				}
+				tensors = append(tensors, checkpoint.Tensor{Name: prefix + p.Name, Shape: shape})
 			}
-			shape := []int64{int64(p.Rows.Size), int64(p.Cols.Size)}
-			if p.Cols.Size == 0 {
-				shape = shape[:1]
-			}
-			tensors = append(tensors, checkpoint.Tensor{Name: fmt.Sprintf("model.layers.%d.%s", i, p.Name), DType: "BF16", Shape: shape})
 		}
-	}
-	_, out := converted(t, m.With(tensors), Options{KVHeads: 2})
-	for layer := range 2 {
-		name := fmt.Sprintf("model.layers.%d.self_attn.k_proj.weight", layer)
-		if got := load(t, out)[name].Shape; got[0] != 2*headDim {
-			t.Errorf("%s: %v", name, got)
+		_, out := converted(t, m.With(tensors), Options{KVHeads: 2})
+		for _, prefix := range []string{"model.layers.0.", second} {
+			if got := load(t, out)[prefix+"self_attn.k_proj.weight"].Shape; got[0] != 2*headDim {
+				t.Errorf("%s: %v", prefix, got)
+			}
 		}
 	}
 }

@@ -86,6 +86,9 @@ func (c *Conversion) decoder(places map[string]map[int]map[string]checkpoint.Ten
 	var fits []string
 	best, most := "", 0
 	for _, prefix := range slices.Sorted(maps.Keys(places)) {
+		if len(c.From.Draft) > 0 && ofMTP(prefix) {
+			continue
+		}
 		named, shaped := c.matches(places[prefix])
 		if named > most {
 			best, most = prefix, named
@@ -296,6 +299,9 @@ func byHead(t checkpoint.Tensor, p model.Projection) bool {
 	return true
 }
 
+// ofMTP reports whether a prefix is that of layers of an MTP head.
+func ofMTP(prefix string) bool { return slices.Contains(strings.Split(prefix, "."), "mtp") }
+
 // planDraft plans the layers of the checkpoint's own MTP heads: after the decoder's, or
 // under "mtp".
 func (c *Conversion) planDraft(places map[string]map[int]map[string]checkpoint.Tensor, decoder string) error {
@@ -304,7 +310,7 @@ func (c *Conversion) planDraft(places map[string]map[int]map[string]checkpoint.T
 		switch {
 		case prefix == decoder:
 			first = len(c.From.Layers)
-		case !slices.Contains(strings.Split(prefix, "."), "mtp"):
+		case !ofMTP(prefix):
 			continue
 		}
 		for _, number := range slices.Sorted(maps.Keys(places[prefix])) {
