@@ -149,9 +149,11 @@ func (c *comparison) llamaStates(m *model.Model) {
 	if n, ok := c.seen.Int("state_layers"); ok {
 		c.exact("state_layers", int64(layers), n, "")
 	}
-	for name, bytes := range map[string]int64{"state_r_bytes": conv, "state_s_bytes": state} {
-		if size, ok := c.seen.Size(name); ok {
-			c.within(name, cells*bytes, size, fmt.Sprintf("%s of %s in float32", units.Plural(int(cells), "sequence"), units.Plural(layers, "layer")))
-		}
+	how := fmt.Sprintf("%s of %s in float32", units.Plural(int(cells), "sequence"), units.Plural(layers, "layer"))
+	if size, ok := c.seen.Size("state_r_bytes"); ok {
+		c.within("state_r_bytes", cells*conv, size, how)
+	}
+	if size, ok := c.seen.Size("state_s_bytes"); ok {
+		c.within("state_s_bytes", cells*state, size, how)
 	}
 }

@@ -402,10 +402,8 @@ func (c *comparison) graphs(plan *headcount.Report) {
 	if !ok || plan.Memory == nil {
 		return
 	}
-	for _, term := range plan.Memory.Terms {
-		if term.Name == "cuda_graphs" {
-			c.estimate("graph_bytes", term.P10, term.P50, term.P90, size, "band over public logs")
-		}
+	if term := plan.Memory.Term("cuda_graphs"); term != nil {
+		c.estimate("graph_bytes", term.P10, term.P50, term.P90, size, "distribution over public logs")
 	}
 }
 

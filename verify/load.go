@@ -21,6 +21,16 @@ type Load struct {
 	Room          *float64 `json:"room"`                  // how many more of that length fit; null: not known
 }
 
+// Moves reports whether a fact is about what a server is doing, and not about what it is.
+func (f Fact) Moves() bool {
+	switch f.Name {
+	case "kv_cache_usage", "running", "waiting", "preemptions", "prefix_queries", "prefix_hits", "prefix_cache_hit_rate",
+		"prompt_tokens", "generated_tokens", "finished", "ready":
+		return true
+	}
+	return false
+}
+
 // Load reads what a server is doing from its Observation.
 func (o *Observation) Load() Load {
 	var l Load

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -118,7 +120,7 @@ func FromServer(source string, pages []Page) (*Observation, error) {
 	return o, nil
 }
 
-// said keeps a fact of a page.
+// tell keeps a fact of a page.
 func (o *Observation) tell(from, rank, name string, value any) {
 	if value != nil {
 		o.Set(Fact{Name: name, Rank: rank, Value: value, From: from})
@@ -175,15 +177,14 @@ func (o *Observation) metrics(body []byte) {
 // cacheConfig reads the labels of vLLM's one metric that tells how it was set up. Sizes that
 // the engine settled are no options: a plan has to come to them.
 func (o *Observation) cacheConfig(rank string, labels map[string]string) {
-	for label, name := range map[string]string{
-		"num_gpu_blocks": "num_blocks", "num_gpu_blocks_override": "num_gpu_blocks_override", "cache_dtype": "kv_cache_dtype",
-		"kv_cache_size_tokens": "tokens", "kv_cache_max_concurrency": "max_concurrency",
-		"gpu_memory_utilization": "gpu_memory_utilization", "kv_cache_memory_bytes": "kv_cache_memory_bytes",
-		"enable_prefix_caching": "enable_prefix_caching", "mamba_cache_mode": "mamba_cache_mode",
-		"mamba_ssm_cache_dtype": "mamba_ssm_cache_dtype", "block_size": "resolved_block_size",
+	for _, pair := range [...][2]string{
+		{"gpu_memory_utilization", "gpu_memory_utilization"}, {"kv_cache_memory_bytes", "kv_cache_memory_bytes"},
+		{"num_gpu_blocks_override", "num_gpu_blocks_override"}, {"cache_dtype", "kv_cache_dtype"}, {"enable_prefix_caching", "enable_prefix_caching"},
+		{"mamba_cache_mode", "mamba_cache_mode"}, {"mamba_ssm_cache_dtype", "mamba_ssm_cache_dtype"}, {"block_size", "resolved_block_size"},
+		{"num_gpu_blocks", "num_blocks"}, {"kv_cache_size_tokens", "tokens"}, {"kv_cache_max_concurrency", "max_concurrency"},
 	} {
-		if v := scalar(labels[label]); v != nil {
-			o.tell("/metrics", rank, name, v)
+		if v := scalar(labels[pair[0]]); v != nil {
+			o.tell("/metrics", rank, pair[1], v)
 		}
 	}
 	if n := scalar(labels["block_size"]); n != nil && labels["user_specified_block_size"] == "True" {
@@ -239,8 +240,8 @@ func (o *Observation) serverInfo(path string, body []byte) {
 	}
 	p := Parser{starts: []*Observation{o}, seen: map[string]bool{}}
 	l := line{parser: &p, engine: sglangName}
-	for name, value := range info {
-		switch v := value.(type) {
+	for _, name := range slices.Sorted(maps.Keys(info)) {
+		switch v := info[name].(type) {
 		case string, bool:
 			if keep, ok := sglangArguments[name]; ok {
 				keep(&l, name, fmt.Sprint(v))
@@ -267,10 +268,10 @@ func (o *Observation) serverInfo(path string, body []byte) {
 		}
 		fields, _ := state.(map[string]any)
 		usage, _ := fields["memory_usage"].(map[string]any)
-		for key, name := range map[string]string{"kvcache": "pools_bytes", "weight": "weights_bytes", "graph": "graph_bytes"} {
-			if x, ok := usage[key].(float64); ok && math.Abs(x) < 1<<20 {
+		for _, pair := range [...][2]string{{"weight", "weights_bytes"}, {"kvcache", "pools_bytes"}, {"graph", "graph_bytes"}} {
+			if x, ok := usage[pair[0]].(float64); ok && math.Abs(x) < 1<<20 {
 				s, _ := gibibytes(strconv.FormatFloat(x, 'f', 2, 64))
-				o.tell(path, rank, name, s)
+				o.tell(path, rank, pair[1], s)
 			}
 		}
 	}

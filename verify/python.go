@@ -3,6 +3,7 @@ package verify
 import (
 	"encoding/json"
 	"iter"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -78,7 +79,7 @@ func scalar(text string) any {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n
 	}
-	if x, err := strconv.ParseFloat(text, 64); err == nil {
+	if x, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) {
 		return x
 	}
 	if strings.ContainsAny(text, "([{<'\"") {

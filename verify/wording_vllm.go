@@ -187,10 +187,10 @@ func throughput(l *line) {
 	if x, _, ok := decimal(l.after); ok {
 		l.set("kv_cache_usage", x/100)
 	}
-	for name, label := range map[string]string{"running": "Running: ", "waiting": "Waiting: "} {
-		if _, rest, ok := strings.Cut(l.before, label); ok {
+	for _, pair := range [...][2]string{{"Running: ", "running"}, {"Waiting: ", "waiting"}} {
+		if _, rest, ok := strings.Cut(l.before, pair[0]); ok {
 			if n, _, ok := wholeNumber(rest); ok {
-				l.set(name, n)
+				l.set(pair[1], n)
 			}
 		}
 	}

@@ -272,14 +272,14 @@ func showFacts(out io.Writer, o *verify.Observation) {
 		if f.Line > 0 {
 			from = units.Group(f.Line)
 		}
-		if from != "" {
+		if from != "" && !f.Moves() {
 			said = append(said, fmt.Sprintf("%s %s (%s)", name, fact(f.Value), from))
 		}
 	}
 	if len(said) == 0 {
 		return
 	}
-	fmt.Fprintln(out, "What ran, and the lines that say so")
+	fmt.Fprintln(out, "What ran, and which line says so")
 	for _, line := range wrapped(said, " · ") {
 		fmt.Fprintf(out, "  %s\n", line)
 	}
