@@ -1,6 +1,7 @@
 package headcount
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -31,6 +32,29 @@ type Planner struct {
 	Hub      Resolver // asked last: hub ids that the catalogue does not have
 
 	known sync.Map // catalogue name → *subject; bounded by the catalogue
+
+	pinned   *subject // see Pin
+	pinnedAt Request
+}
+
+// Pin returns a Planner that knows the model of req: further requests about it, with other
+// flags and layouts, do not read and resolve it again.
+func (p *Planner) Pin(ctx context.Context, req Request) (*Planner, error) {
+	eng, err := lookupEngine(req.Engine)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.subject(ctx, &req, eng)
+	if err != nil {
+		return nil, err
+	}
+	return &Planner{Resolver: p.Resolver, Hub: p.Hub, pinned: s, pinnedAt: req}, nil
+}
+
+// sameModel reports whether two requests are about the same model.
+func sameModel(a, b *Request) bool {
+	return a.Model == b.Model && a.AssumeArchitecture == b.AssumeArchitecture && bytes.Equal(a.Config, b.Config) && bytes.Equal(a.Params, b.Params) &&
+		bytes.Equal(a.HFOverrides, b.HFOverrides) && bytes.Equal(a.HFQuantConfig, b.HFQuantConfig)
 }
 
 // Plan answers a Request about a catalogue model or an inline config.
@@ -154,6 +178,9 @@ type subject struct {
 
 // subject resolves what the request asks about. Catalogue models are resolved once.
 func (p *Planner) subject(ctx context.Context, req *Request, eng engine.Engine) (*subject, error) {
+	if p.pinned != nil && sameModel(req, &p.pinnedAt) {
+		return p.pinned, nil
+	}
 	asIs := len(req.HFOverrides) == 0 && len(req.HFQuantConfig) == 0 && len(req.Params) == 0 && len(req.Config) == 0 && req.AssumeArchitecture == ""
 	if asIs {
 		if known, ok := p.known.Load(req.Model); ok {

@@ -18,7 +18,7 @@ func (c *comparison) llama() error {
 	var m *model.Model
 	if req.Model != "" || len(req.Config) > 0 {
 		var err error
-		if m, err = c.verifier.Planner.Model(c.ctx, req); err != nil && !c.said("n_embd_k_gqa") {
+		if m, err = c.planner.Model(c.ctx, req); err != nil && !c.said("n_embd_k_gqa") {
 			return err
 		}
 	}

@@ -222,7 +222,7 @@ func (c *comparison) printedBlocks(plan *headcount.Report) (blocks span, ok bool
 // capacity adds the checks of blocks, tokens and concurrency, with the cause of a difference.
 func (c *comparison) capacity(f *fit) {
 	var cause *string
-	if !f.closes {
+	if !f.closes && f.known {
 		cause = c.cause()
 	}
 	how := "from the pool"

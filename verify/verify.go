@@ -137,7 +137,10 @@ func (v *Verifier) verify(ctx context.Context, r *Report, given headcount.Reques
 	if err != nil {
 		return err
 	}
-	c := &comparison{ctx: ctx, verifier: v, report: r, seen: o, request: req, logged: alone}
+	c := &comparison{ctx: ctx, verifier: v, planner: v.Planner, report: r, seen: o, request: req, logged: alone}
+	if known, err := v.Planner.Pin(ctx, req); err == nil {
+		c.planner = known // many plans of one model follow
+	}
 	switch o.Engine {
 	case vllmName:
 		err = c.vllm()
@@ -161,6 +164,7 @@ func (v *Verifier) verify(ctx context.Context, r *Report, given headcount.Reques
 type comparison struct {
 	ctx      context.Context
 	verifier *Verifier
+	planner  *headcount.Planner
 	report   *Report
 	seen     *Observation
 	request  headcount.Request
@@ -172,7 +176,7 @@ type comparison struct {
 
 // plan asks the Planner.
 func (c *comparison) plan(req headcount.Request) (*headcount.Report, error) {
-	return c.verifier.Planner.Plan(c.ctx, req)
+	return c.planner.Plan(c.ctx, req)
 }
 
 func (c *comparison) add(check Check) { c.report.Checks = append(c.report.Checks, check) }
