@@ -14,6 +14,7 @@ type fit struct {
 	plan   *headcount.Report
 	blocks span // that the pool may have; a rounded size leaves a few
 	known  bool // anything tells how large the pool is
+	unsaid bool // the length is the longest that fits, as nothing names one
 
 	tokens      int64
 	concurrency float64
@@ -48,6 +49,9 @@ func (c *comparison) vllm() error {
 		return err
 	}
 	c.report.Plan, c.report.Model = f.plan, f.plan.Model.Name
+	if f.unsaid {
+		c.report.Assumed = append(c.report.Assumed, "the longest request that the pool holds, as nothing names a length that fits (--max-model-len)")
+	}
 	c.weights(f.plan)
 	c.poolSize()
 	if f.checked {
@@ -71,7 +75,7 @@ func (c *comparison) fit(req headcount.Request) (*fit, error) {
 			return nil, err
 		}
 	}
-	f := &fit{plan: plan}
+	f := &fit{plan: plan, unsaid: req.MaxModelLen == -1}
 	if !c.span(f, &req) {
 		return f, nil
 	}
@@ -81,21 +85,7 @@ func (c *comparison) fit(req headcount.Request) (*fit, error) {
 	if !f.checked {
 		return f, nil
 	}
-	at := func(blocks int64) (int64, float64) {
-		if kv := plan.KVCache; kv.Tokens != nil && kv.NumBlocks != nil && *kv.NumBlocks == blocks {
-			return *kv.Tokens, *kv.MaxConcurrency
-		}
-		again := req
-		again.NumGPUBlocksOverride, again.KVCacheMemory = blocks, 0
-		r, err := c.plan(again)
-		if err != nil {
-			return 0, 0
-		}
-		if kv := r.KVCache; kv.Tokens == nil {
-			return refused(kv.BlockSize, len(kv.Groups), r.Layout.DCP, blocks, r.Model.MaxModelLen)
-		}
-		return *r.KVCache.Tokens, *r.KVCache.MaxConcurrency
-	}
+	at := func(blocks int64) (int64, float64) { return c.holds(req, plan, blocks) }
 	if haveTokens {
 		f.num = f.blocks.first(func(blocks int64) bool { t, _ := at(blocks); return t >= tokens })
 	}
@@ -110,6 +100,21 @@ func (c *comparison) fit(req headcount.Request) (*fit, error) {
 		f.tokens, f.concurrency = at(f.num)
 	}
 	return f, nil
+}
+
+// holds is what a pool of so many blocks holds by req, whose plan may have told already.
+func (c *comparison) holds(req headcount.Request, plan *headcount.Report, blocks int64) (tokens int64, concurrency float64) {
+	if n := plan.KVCache.NumBlocks; n == nil || *n != blocks || plan.KVCache.Tokens == nil {
+		req.NumGPUBlocksOverride, req.KVCacheMemory = blocks, 0
+		var err error
+		if plan, err = c.plan(req); err != nil {
+			return 0, 0
+		}
+	}
+	if kv := plan.KVCache; kv.Tokens != nil {
+		return *kv.Tokens, *kv.MaxConcurrency
+	}
+	return refused(plan.KVCache.BlockSize, len(plan.KVCache.Groups), plan.Layout.DCP, blocks, plan.Model.MaxModelLen)
 }
 
 // refused is what a pool holds that is refused for want of room for one request, where that
