@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+
+	"headcount/problem"
 )
 
 // A buffer is memory for one body, kept from request to request.
@@ -39,5 +41,7 @@ func (b *buffer) read(body io.Reader, limit int64) error {
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return newProblem(http.StatusRequestTimeout, "the body did not arrive in time")
 	}
-	return newProblem(http.StatusBadRequest, "the body ended early")
+	p := newProblem(http.StatusBadRequest, "the body ended early")
+	p.Code = problem.Unreadable
+	return p
 }
