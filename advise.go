@@ -20,7 +20,12 @@ type Advice struct {
 }
 
 // String is the flag as it is pasted.
-func (a Advice) String() string { return a.Flag + "=" + a.Value }
+func (a Advice) String() string {
+	if a.Value == "" {
+		return a.Flag
+	}
+	return a.Flag + "=" + a.Value
+}
 
 // Advise says of a plan with a device how to have its pool exactly, and what would make it
 // larger; of one that does not fit, how much is missing, and then what would do: the smallest
@@ -164,22 +169,26 @@ func (a *adviser) more() []Advice {
 	widest := a.report.Memory.Widest()
 	switch widest.Name {
 	case "sampler":
-		n := resolved.MaxNumSeqs / 4
-		return a.lever("--max-num-seqs", n, widest, func(q *Request) { q.MaxNumSeqs = n })
+		if n := resolved.MaxNumSeqs / 4; n >= least {
+			return a.lever("--max-num-seqs", strconv.Itoa(n), widest, func(q *Request) { q.MaxNumSeqs = n })
+		}
 	case "forward":
-		n := resolved.MaxNumBatchedTokens / 2
-		return a.lever("--max-num-batched-tokens", n, widest, func(q *Request) { q.MaxNumBatched = n })
+		if n := resolved.MaxNumBatchedTokens / 2; n >= least {
+			return a.lever("--max-num-batched-tokens", strconv.Itoa(n), widest, func(q *Request) { q.MaxNumBatched = n })
+		}
+	case "encoder":
+		return a.lever("--language-model-only", "", widest, func(q *Request) { q.LanguageModelOnly = true })
 	}
 	return nil
 }
 
+// least is the smallest number that a lever is set to.
+const least = 8
+
 // worth is what a lever must free to be named.
 const worth = 256 << 20
 
-func (a *adviser) lever(flag string, n int, peak vram.Peak, change func(*Request)) []Advice {
-	if n < 8 {
-		return nil
-	}
+func (a *adviser) lever(flag, value string, peak vram.Peak, change func(*Request)) []Advice {
 	r, ok := a.try(change)
 	if !ok {
 		return nil
@@ -192,5 +201,5 @@ func (a *adviser) lever(flag string, n int, peak vram.Peak, change func(*Request
 	if before, after := a.report.requests(), r.requests(); before != nil && after != nil && r.Model.MaxModelLen == a.report.Model.MaxModelLen {
 		why += fmt.Sprintf(", %.1f more requests of %s tokens", *after-*before, units.Group(r.Model.MaxModelLen))
 	}
-	return []Advice{{flag, strconv.Itoa(n), why}}
+	return []Advice{{flag, value, why}}
 }

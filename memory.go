@@ -90,7 +90,7 @@ func (r *Report) checkFree(gpu *hw.Accelerator) error {
 	if free >= float64(m.TakenBytes) {
 		return nil
 	}
-	err := problem.New(problem.DoesNotFit, freeField, m.FreeBytes, "of %.1f GiB free %.1f are left once the process is there, less than the %.1f GiB that %s of the device are", gib(m.FreeBytes), free/gibi, gib(m.TakenBytes), decimals(m.Fraction, 4)).By("vllm")
+	err := problem.New(problem.DoesNotFit, freeField, m.FreeBytes, "of %.1f GiB free %.1f are left once the process is there, less than the %.1f GiB that %s of the device are", gib(m.FreeBytes), max(free, 0)/gibi, gib(m.TakenBytes), decimals(m.Fraction, 4)).By("vllm")
 	if f := math.Floor(100*free/float64(m.TotalBytes)) / 100; f > 0 {
 		err = err.WithHint("--gpu-memory-utilization=%s", decimals(f, 2))
 	}

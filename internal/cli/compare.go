@@ -216,6 +216,9 @@ func poolDifference(x, y *headcount.Report) []string {
 	for _, r := range []*headcount.Report{x, y} {
 		line := fmt.Sprintf("memory: %s reserves %s a rank", digest.EngineName(r.Engine.Name), reserved(r))
 		for _, t := range r.Memory.Terms {
+			if t.P50 == 0 {
+				continue
+			}
 			line += fmt.Sprintf(", %s %s", strings.ReplaceAll(t.Name, "_", " "), units.Bytes(t.P50))
 		}
 		if r.Engine.Name == "vllm" {

@@ -95,7 +95,11 @@ func headline(r *headcount.Report) string {
 	case len(r.Log) == 0:
 		return ""
 	case r.PoolEstimated():
-		return fmt.Sprintf("The engine will log, within ± %.0f %%", r.Memory.KVBytes.PerCent())
+		digits, share := 0, r.Memory.KVBytes.PerCent()
+		if share < 0.95 {
+			digits = 1
+		}
+		return fmt.Sprintf("The engine will log, within ± %.*f %%", digits, share)
 	}
 	return "The engine will log"
 }
