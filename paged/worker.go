@@ -189,8 +189,12 @@ func (w *worker) tiles(u *unit, t, end int) (keys, values kernel.Tiles) {
 	if a.lineFormat() != formats[l.DType] || !l.lines() {
 		w.unpack(&keys, &values)
 	} else {
-		ahead := w.find(u, 1, t+kernel.Run, end)
-		keys.Ahead, values.Ahead = w.at[1][0][:ahead], w.at[1][1][:ahead]
+		if next := t + kernel.Run; next < end {
+			for i := w.find(u, 1, next, end); i < n; i++ {
+				w.at[1][0][i], w.at[1][1][i] = w.at[1][0][i-1], w.at[1][1][i-1]
+			}
+			keys.Ahead, values.Ahead = w.at[1][0][:n], w.at[1][1][:n]
+		}
 	}
 	if a.g.Arch == attn.MLA {
 		values = w.turned(keys)

@@ -1,5 +1,10 @@
 package kernel
 
+import (
+	"fmt"
+	"os"
+)
+
 // An implementation is one set of inner loops. Its functions are reached through the
 // exported ones, which have checked every length and offset.
 type implementation struct {
@@ -19,10 +24,44 @@ type implementation struct {
 	fmaPeak      func(iterations int) int64
 }
 
-var impl = &generic
+// implementations are what this processor can run, the best first; the reference is the last.
+var implementations []*implementation
+
+// impl is the one in use.
+var impl *implementation
+
+// Variable is the environment variable that names the implementation to use, for tests and
+// comparisons. A name that this processor cannot run leaves the choice as it is.
+const Variable = "HEADCOUNT_KERNEL"
+
+func init() {
+	implementations = append(assembly(), &generic)
+	impl = implementations[0]
+	_ = Use(os.Getenv(Variable))
+}
+
+// Paths are the implementations that this processor can run, the best first.
+func Paths() []string {
+	names := make([]string, len(implementations))
+	for i, m := range implementations {
+		names[i] = m.name
+	}
+	return names
+}
 
 // Path is the implementation in use: "avx512bf16", "avx512", "avx2" or "go".
 func Path() string { return impl.name }
+
+// Use changes the implementation in use. It is for tests: nothing may run meanwhile.
+func Use(path string) error {
+	for _, m := range implementations {
+		if m.name == path {
+			impl = m
+			return nil
+		}
+	}
+	return fmt.Errorf("kernel path %q: not one of %q", path, Paths())
+}
 
 // Pairs reports whether products of bfloat16 pairs are an instruction, and not an imitation.
 func Pairs() bool { return impl.pairs }

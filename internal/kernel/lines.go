@@ -28,14 +28,14 @@ const (
 type Tiles struct {
 	Data   []byte
 	At     []int  // byte of Data at which each begins; at most RunTiles
-	Ahead  []int  // as At, those that a later call will read: they are fetched; may be shorter
+	Ahead  []int  // as At, those that a later call will read: they are fetched; nil or as long
 	Format Format // BF16 or F32
 }
 
 // check panics unless every tile of the given width is inside the data: past this point
 // there is assembly.
 func (t Tiles) check(name string, width int) {
-	if len(t.At) > RunTiles || len(t.Ahead) > len(t.At) || t.Format != BF16 && t.Format != F32 {
+	if len(t.At) > RunTiles || len(t.Ahead) != 0 && len(t.Ahead) != len(t.At) || t.Format != BF16 && t.Format != F32 {
 		panic(fmt.Sprintf("kernel: %s: %d tiles, %d ahead of format %d", name, len(t.At), len(t.Ahead), t.Format))
 	}
 	if width <= 0 || width%Lanes != 0 {
@@ -52,7 +52,7 @@ func (t Tiles) check(name string, width int) {
 }
 
 // Scores writes the products of rows of queries with the keys of a run: dst is [rows, Run],
-// of which columns past the tiles are left as they were, and q [rows, width]. The products
+// of which columns past the tiles mean nothing, and q [rows, width]. The products
 // and sums are those of float32.
 func Scores(dst, q []float32, t Tiles, width int) {
 	t.check("Scores", width)
