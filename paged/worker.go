@@ -183,18 +183,14 @@ func (w *worker) logits() float32 {
 func (w *worker) tiles(u *unit, t, end int) (keys, values kernel.Tiles) {
 	a, l := w.a, w.a.cfg.Layout
 	n := w.find(u, 0, t, end)
-	w.bytes += int64(n * l.tileBytes())
+	w.bytes += int64((min(end-t, kernel.Run) + kernel.Lanes - 1) / kernel.Lanes * l.tileBytes())
 	keys = kernel.Tiles{Data: a.batch.Blocks.Data, At: w.at[0][0][:n], Format: formats[l.DType]}
 	values = kernel.Tiles{Data: a.batch.Blocks.Data, At: w.at[0][1][:n], Format: formats[l.DType]}
 	if a.lineFormat() != formats[l.DType] || !l.lines() {
 		w.unpack(&keys, &values)
-	} else {
-		if next := t + kernel.Run; next < end {
-			for i := w.find(u, 1, next, end); i < n; i++ {
-				w.at[1][0][i], w.at[1][1][i] = w.at[1][0][i-1], w.at[1][1][i-1]
-			}
-			keys.Ahead, values.Ahead = w.at[1][0][:n], w.at[1][1][:n]
-		}
+	} else if next := t + kernel.Run; next < end {
+		w.find(u, 1, next, end)
+		keys.Ahead, values.Ahead = w.at[1][0][:n], w.at[1][1][:n]
 	}
 	if a.g.Arch == attn.MLA {
 		values = w.turned(keys)
@@ -202,17 +198,22 @@ func (w *worker) tiles(u *unit, t, end int) (keys, values kernel.Tiles) {
 	return keys, values
 }
 
-// find looks up where the tiles of the run at t begin, into one of two lists.
+// find looks up where the tiles of the run at t begin, into one of two lists, and says how
+// many a kernel is given; the last stands for those that are not there.
 func (w *worker) find(u *unit, list, t, end int) int {
 	a, l := w.a, w.a.cfg.Layout
+	keys, values := &w.at[list][0], &w.at[list][1]
 	n := 0
 	for ; n < kernel.RunTiles && t < end; n++ {
 		block := int(a.batch.Tables[u.seq][t/l.BlockSize])
-		at := block*a.batch.Blocks.Stride + l.tile(u.head, t%l.BlockSize)
-		w.at[list][0][n], w.at[list][1][n] = at, at+l.keyBytes()
+		keys[n] = block*a.batch.Blocks.Stride + l.tile(u.head, t%l.BlockSize)
+		values[n] = keys[n] + l.keyBytes()
 		t += kernel.Lanes
 	}
-	return n
+	for i := n; i < kernel.RunTiles; i++ {
+		keys[i], values[i] = keys[n-1], values[n-1]
+	}
+	return (n + kernel.TileStep - 1) / kernel.TileStep * kernel.TileStep
 }
 
 // unpack makes lines of tiles that kernels cannot multiply as they are stored.

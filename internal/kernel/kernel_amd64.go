@@ -13,52 +13,73 @@ import (
 
 // What one kernel is called with; see stubs_amd64.go.
 type (
-	scoreFloats func(dst, q *float32, base *byte, at, ahead *int, n, width int)
-	valueFloats func(acc, alpha, p *float32, base *byte, at, ahead *int, n, width int)
+	scoreFloats  func(dst, q *float32, base *byte, at, ahead *int, width int)
+	streamFloats func(acc, alpha, p *float32, base *byte, at *int, width int)
+	chunkFloats  func(acc, alpha, p *float32, base *byte, at *int, n, width int)
 )
 
-// floatKernels are the products in float32 of one register width: by rows, 1, 2, 4 and 8,
-// of which the last may be missing.
+// floatKernels are the products in float32 of one register width and format.
 type floatKernels struct {
-	scores map[Format][]scoreFloats
-	values map[Format][]valueFloats
+	tiles  [3]int          // of a call of scores
+	scores [3]scoreFloats  // of 1, 2 and 4 rows
+	stream [3]streamFloats // of 1, 2 and 4 rows, 4 tiles
+	eight  scoreFloats     // of 8 rows, 2 tiles, or nil
+	chunks [2]chunkFloats  // of 8 rows, 1 and 2 chunks
 }
 
-var floats512 = floatKernels{
-	scores: map[Format][]scoreFloats{
-		BF16: {scores1BF16AVX512, scores2BF16AVX512, scores4BF16AVX512, scores8BF16AVX512},
-		F32:  {scores1F32AVX512, scores2F32AVX512, scores4F32AVX512, scores8F32AVX512},
+var floats512 = [...]floatKernels{
+	BF16: {
+		[3]int{4, 4, 4}, [3]scoreFloats{scores1x4BF16AVX512, scores2x4BF16AVX512, scores4x4BF16AVX512},
+		[3]streamFloats{streamValues1x1BF16AVX512, streamValues2x1BF16AVX512, streamValues4x1BF16AVX512},
+		scores8x2BF16AVX512, [2]chunkFloats{values8x1BF16AVX512, values8x2BF16AVX512},
 	},
-	values: map[Format][]valueFloats{
-		BF16: {values1BF16AVX512, values2BF16AVX512, values4BF16AVX512, values8BF16AVX512},
-		F32:  {values1F32AVX512, values2F32AVX512, values4F32AVX512, values8F32AVX512},
+	F32: {
+		[3]int{4, 4, 4}, [3]scoreFloats{scores1x4F32AVX512, scores2x4F32AVX512, scores4x4F32AVX512},
+		[3]streamFloats{streamValues1x1F32AVX512, streamValues2x1F32AVX512, streamValues4x1F32AVX512},
+		scores8x2F32AVX512, [2]chunkFloats{values8x1F32AVX512, values8x2F32AVX512},
 	},
 }
 
-var floats256 = floatKernels{
-	scores: map[Format][]scoreFloats{
-		BF16: {scores1BF16AVX2, scores2BF16AVX2, scores4BF16AVX2},
-		F32:  {scores1F32AVX2, scores2F32AVX2, scores4F32AVX2},
+var floats256 = [...]floatKernels{
+	BF16: {
+		tiles:  [3]int{4, 2, 1},
+		scores: [3]scoreFloats{scores1x4BF16AVX2, scores2x2BF16AVX2, scores4x1BF16AVX2},
+		stream: [3]streamFloats{streamValues1x1BF16AVX2, streamValues2x1BF16AVX2, streamValues4x1BF16AVX2},
 	},
-	values: map[Format][]valueFloats{
-		BF16: {values1BF16AVX2, values2BF16AVX2, values4BF16AVX2},
-		F32:  {values1F32AVX2, values2F32AVX2, values4F32AVX2},
+	F32: {
+		tiles:  [3]int{4, 2, 1},
+		scores: [3]scoreFloats{scores1x4F32AVX2, scores2x2F32AVX2, scores4x1F32AVX2},
+		stream: [3]streamFloats{streamValues1x1F32AVX2, streamValues2x1F32AVX2, streamValues4x1F32AVX2},
 	},
 }
+
+func scores512(dst, q []float32, t Tiles, width int) { floats512[t.Format].score(dst, q, t, width) }
+func scores256(dst, q []float32, t Tiles, width int) { floats256[t.Format].score(dst, q, t, width) }
+
+func values512(acc, alpha, p []float32, t Tiles, width int) {
+	floats512[t.Format].value(acc, alpha, p, t, width)
+}
+
+func values256(acc, alpha, p []float32, t Tiles, width int) {
+	floats256[t.Format].value(acc, alpha, p, t, width)
+}
+
+// fewRows is up to how many rows the time goes into reading tiles, and not arithmetic.
+const fewRows = 8
 
 // assembly is the implementations that this processor can run, the best first. Each is the
 // next lesser one with better parts.
 func assembly() []*implementation {
 	avx2 := generic
 	avx2.name = "avx2"
-	avx2.scores, avx2.values = floats256.score, floats256.value
+	avx2.scores, avx2.values = scores256, values256
 	avx2.softmax, avx2.combine = softmax256, combine256
 	avx2.read, avx2.fmaPeak = reader(readAVX2), peakOf(fmaPeakAVX2, 8)
 	avx2.dotPeak = avx2.fmaPeak
 
 	avx512 := avx2
 	avx512.name = "avx512"
-	avx512.scores, avx512.values = floats512.score, floats512.value
+	avx512.scores, avx512.values = scores512, values512
 	avx512.softmax, avx512.combine = softmax512, combine512
 	avx512.read, avx512.fmaPeak = reader(readAVX512), peakOf(fmaPeakAVX512, 16)
 	avx512.dotPeak = avx512.fmaPeak
@@ -82,40 +103,73 @@ func assembly() []*implementation {
 	return have
 }
 
-// block is the most rows that a kernel of the list takes at once, as an index into it.
-func block(rows, kernels int) int { return min(bits.Len(uint(rows)), kernels) - 1 }
+// block is the most rows of 4, 2 and 1 that there are, as a power of two.
+func block(rows int) int { return min(bits.Len(uint(rows)), 3) - 1 }
 
 // first is the first element of a slice that is not empty.
 func first[T any](s []T) *T { return unsafe.SliceData(s) }
 
-// ahead is what a pass over the tiles fetches: what the caller wants in the first pass,
-// and afterwards nothing that is not there.
-func (t *Tiles) ahead(pass int) *int {
-	if pass > 0 || len(t.Ahead) == 0 {
-		return first(t.At)
+// ahead is what the rows from row on fetch while they read the tiles from i on: what the
+// caller wants, for the first rows, and afterwards nothing that is not there.
+func (t *Tiles) ahead(i, row int) *int {
+	if row > 0 || len(t.Ahead) == 0 {
+		return &t.At[i]
 	}
-	return first(t.Ahead)
+	return &t.Ahead[i]
 }
 
+// score goes over few tiles at a time, so that they are in the first-level cache for the
+// rows after the first.
 func (k *floatKernels) score(dst, q []float32, t Tiles, width int) {
-	kernels := k.scores[t.Format]
-	rows := len(q) / width
-	for r := 0; r < rows; {
-		b := block(rows-r, len(kernels))
-		kernels[b](&dst[r*Run], &q[r*width], first(t.Data), first(t.At), t.ahead(r), len(t.At), width)
-		r += 1 << b
+	rows, eights := len(q)/width, 0
+	if rows > fewRows && k.eight != nil {
+		eights = rows / 8 * 8
+		for i := 0; i < len(t.At); i += 2 {
+			for r := 0; r < eights; r += 8 {
+				k.eight(&dst[r*Run+i*Lanes], &q[r*width], first(t.Data), &t.At[i], t.ahead(i, r), width)
+			}
+		}
+	}
+	for i := 0; i < len(t.At); i += TileStep {
+		for r := eights; r < rows; {
+			b := block(rows - r)
+			for j := i; j < i+TileStep; j += k.tiles[b] {
+				k.scores[b](&dst[r*Run+j*Lanes], &q[r*width], first(t.Data), &t.At[j], t.ahead(j, r), width)
+			}
+			r += 1 << b
+		}
 	}
 }
+
+// ones leaves sums as they are where an earlier call has scaled them.
+var ones = [8]float32{1, 1, 1, 1, 1, 1, 1, 1}
 
 func (k *floatKernels) value(acc, alpha, p []float32, t Tiles, width int) {
-	kernels := k.values[t.Format]
-	chunk := Lanes * Lanes * t.Format.Size()
-	for d := range width / Lanes {
-		base := (*byte)(unsafe.Add(unsafe.Pointer(first(t.Data)), d*chunk))
-		for r := 0; r < len(alpha); {
-			b := block(len(alpha)-r, len(kernels))
-			kernels[b](&acc[r*width+d*Lanes], &alpha[r], &p[r*Run], base, first(t.At), t.ahead(r), len(t.At), width)
+	rows, eights := len(alpha), 0
+	if rows > fewRows && k.eight != nil {
+		eights = rows / 8 * 8
+		k.valueEights(acc[:eights*width], alpha, p, t, width)
+	}
+	for i := 0; i < len(t.At); i += TileStep {
+		for r := eights; r < rows; {
+			b, scale := block(rows-r), &alpha[r]
+			if i > 0 {
+				scale = &ones[0]
+			}
+			k.stream[b](&acc[r*width], scale, &p[r*Run+i*Lanes], first(t.Data), &t.At[i], width)
 			r += 1 << b
+		}
+	}
+}
+
+// valueEights goes over two chunks of 16 dims at a time, for all rows.
+func (k *floatKernels) valueEights(acc, alpha, p []float32, t Tiles, width int) {
+	chunk := Lanes * Lanes * t.Format.Size()
+	for d := 0; d < width/Lanes; d += 2 {
+		base := (*byte)(unsafe.Add(unsafe.Pointer(first(t.Data)), d*chunk))
+		kernel := k.chunks[min(width/Lanes-d, 2)-1]
+		for r := 0; r < len(acc)/width; r += 8 {
+			kernel(&acc[r*width+d*Lanes], &alpha[r], &p[r*Run], base, first(t.At), len(t.At), width)
 		}
 	}
 }
@@ -145,9 +199,9 @@ func valuePairs512(acc, alpha []float32, p []uint16, t Tiles, width int) {
 		for r := 0; r < len(alpha); r += PairRows {
 			sum := &acc[r*width+d*Lanes]
 			if d+1 == width/Lanes {
-				valuePairs1AVX512(sum, &alpha[r], &p[r*Run], base, first(t.At), t.ahead(r), len(t.At), width)
+				valuePairs1AVX512(sum, &alpha[r], &p[r*Run], base, first(t.At), len(t.At), width)
 			} else {
-				valuePairs2AVX512(sum, &alpha[r], &p[r*Run], base, first(t.At), t.ahead(r), len(t.At), width)
+				valuePairs2AVX512(sum, &alpha[r], &p[r*Run], base, first(t.At), len(t.At), width)
 			}
 		}
 	}

@@ -19,6 +19,7 @@ func (f Format) Size() int { return int([...]int8{BF16: 2, F16: 2, E4M3: 1, E5M2
 // A run is what one call works on: up to 8 tiles.
 const (
 	RunTiles = 8
+	TileStep = 4                // what the tiles of a call are a multiple of
 	Run      = RunTiles * Lanes // tokens
 )
 
@@ -27,15 +28,15 @@ const (
 // values are width/16 chunks whose lanes are 16 dims and whose depth is the 16 tokens.
 type Tiles struct {
 	Data   []byte
-	At     []int  // byte of Data at which each begins; at most RunTiles
-	Ahead  []int  // as At, those that a later call will read: they are fetched; nil or as long
+	At     []int  // byte of Data at which each begins: 4 or 8, the last repeated where there are fewer
+	Ahead  []int  // as At, those that a later call will read: their first lines are fetched; or nil
 	Format Format // BF16 or F32
 }
 
 // check panics unless every tile of the given width is inside the data: past this point
 // there is assembly.
 func (t Tiles) check(name string, width int) {
-	if len(t.At) > RunTiles || len(t.Ahead) != 0 && len(t.Ahead) != len(t.At) || t.Format != BF16 && t.Format != F32 {
+	if len(t.At)%TileStep != 0 || len(t.At) > RunTiles || len(t.Ahead) != 0 && len(t.Ahead) != len(t.At) || t.Format != BF16 && t.Format != F32 {
 		panic(fmt.Sprintf("kernel: %s: %d tiles, %d ahead of format %d", name, len(t.At), len(t.Ahead), t.Format))
 	}
 	if width <= 0 || width%Lanes != 0 {

@@ -4,163 +4,180 @@
 
 package kernel
 
-// scorePairsAVX512 is 8 rows of queries by 2 tiles of keys; rows of dst are Run apart. It fetches
-// as many lines from ahead.
+// scorePairsAVX512 is 8 rows of queries by 2 tiles of keys; rows of dst are Run apart.
 //
 //go:noescape
 func scorePairsAVX512(dst *float32, q *uint16, k0 *byte, k1 *byte, ahead0 *byte, ahead1 *byte, width int)
 
-// valuePairs1AVX512 is 8 rows by 1 chunks of the values of n tiles. It fetches as many lines
-// from ahead.
+// valuePairs1AVX512 is 8 rows by 1 chunks of the values of n tiles.
 //
 //go:noescape
-func valuePairs1AVX512(acc *float32, alpha *float32, p *uint16, base *byte, at *int, ahead *int, n int, width int)
+func valuePairs1AVX512(acc *float32, alpha *float32, p *uint16, base *byte, at *int, n int, width int)
 
-// valuePairs2AVX512 is 8 rows by 2 chunks of the values of n tiles. It fetches as many lines
-// from ahead.
+// valuePairs2AVX512 is 8 rows by 2 chunks of the values of n tiles.
 //
 //go:noescape
-func valuePairs2AVX512(acc *float32, alpha *float32, p *uint16, base *byte, at *int, ahead *int, n int, width int)
+func valuePairs2AVX512(acc *float32, alpha *float32, p *uint16, base *byte, at *int, n int, width int)
 
-// scores1BF16AVX512 is 1 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores1x4BF16AVX512 is 1 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores1BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores1x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values1BF16AVX512 is 1 rows by one chunk of the values of n tiles.
+// streamValues1x1BF16AVX512 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func values1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues1x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores1F32AVX512 is 1 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores1x4F32AVX512 is 1 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores1F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores1x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values1F32AVX512 is 1 rows by one chunk of the values of n tiles.
+// streamValues1x1F32AVX512 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func values1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues1x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores2BF16AVX512 is 2 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores2x4BF16AVX512 is 2 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores2BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores2x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values2BF16AVX512 is 2 rows by one chunk of the values of n tiles.
+// streamValues2x1BF16AVX512 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func values2BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues2x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores2F32AVX512 is 2 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores2x4F32AVX512 is 2 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores2F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores2x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values2F32AVX512 is 2 rows by one chunk of the values of n tiles.
+// streamValues2x1F32AVX512 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func values2F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues2x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores4BF16AVX512 is 4 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores4x4BF16AVX512 is 4 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores4x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values4BF16AVX512 is 4 rows by one chunk of the values of n tiles.
+// streamValues4x1BF16AVX512 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func values4BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues4x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores4F32AVX512 is 4 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores4x4F32AVX512 is 4 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores4x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values4F32AVX512 is 4 rows by one chunk of the values of n tiles.
+// streamValues4x1F32AVX512 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func values4F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues4x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores8BF16AVX512 is 8 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores8x2BF16AVX512 is 8 rows of queries by 2 tiles of keys.
 //
 //go:noescape
-func scores8BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores8x2BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values8BF16AVX512 is 8 rows by one chunk of the values of n tiles.
+// streamValues8x1BF16AVX512 is 8 rows by all values of 4 tiles.
 //
 //go:noescape
-func values8BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues8x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores8F32AVX512 is 8 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores8x2F32AVX512 is 8 rows of queries by 2 tiles of keys.
 //
 //go:noescape
-func scores8F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores8x2F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values8F32AVX512 is 8 rows by one chunk of the values of n tiles.
+// streamValues8x1F32AVX512 is 8 rows by all values of 4 tiles.
 //
 //go:noescape
-func values8F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues8x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores1BF16AVX2 is 1 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores1x4BF16AVX2 is 1 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores1BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores1x4BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values1BF16AVX2 is 1 rows by one chunk of the values of n tiles.
+// streamValues1x1BF16AVX2 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func values1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues1x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores1F32AVX2 is 1 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores1x4F32AVX2 is 1 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores1F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores1x4F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values1F32AVX2 is 1 rows by one chunk of the values of n tiles.
+// streamValues1x1F32AVX2 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func values1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues1x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores2BF16AVX2 is 2 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores2x2BF16AVX2 is 2 rows of queries by 2 tiles of keys.
 //
 //go:noescape
-func scores2BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores2x2BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values2BF16AVX2 is 2 rows by one chunk of the values of n tiles.
+// streamValues2x1BF16AVX2 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func values2BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues2x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores2F32AVX2 is 2 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores2x2F32AVX2 is 2 rows of queries by 2 tiles of keys.
 //
 //go:noescape
-func scores2F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores2x2F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values2F32AVX2 is 2 rows by one chunk of the values of n tiles.
+// streamValues2x1F32AVX2 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func values2F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues2x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores4BF16AVX2 is 4 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores4x1BF16AVX2 is 4 rows of queries by 1 tiles of keys.
 //
 //go:noescape
-func scores4BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores4x1BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values4BF16AVX2 is 4 rows by one chunk of the values of n tiles.
+// streamValues4x1BF16AVX2 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func values4BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues4x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
 
-// scores4F32AVX2 is 4 rows of queries by n tiles of keys; rows of dst are Run apart.
+// scores4x1F32AVX2 is 4 rows of queries by 1 tiles of keys.
 //
 //go:noescape
-func scores4F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, n int, width int)
+func scores4x1F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
 
-// values4F32AVX2 is 4 rows by one chunk of the values of n tiles.
+// streamValues4x1F32AVX2 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func values4F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, n int, width int)
+func streamValues4x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+
+// values8x1BF16AVX512 is 8 rows by 1 chunks of the values of n tiles.
+//
+//go:noescape
+func values8x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, n int, width int)
+
+// values8x2BF16AVX512 is 8 rows by 2 chunks of the values of n tiles.
+//
+//go:noescape
+func values8x2BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, n int, width int)
+
+// values8x1F32AVX512 is 8 rows by 1 chunks of the values of n tiles.
+//
+//go:noescape
+func values8x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, n int, width int)
+
+// values8x2F32AVX512 is 8 rows by 2 chunks of the values of n tiles.
+//
+//go:noescape
+func values8x2F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, n int, width int)
 
 // softmaxAVX512 is one softmax pass over rows of Run scores.
 //

@@ -43,19 +43,6 @@ func (s isa) and(a Op, b, dst reg.VecPhysical) {
 	}
 }
 
-// multiplyAdd is acc += x·element, of an element that is in memory once: tmp is a register
-// for it where an instruction cannot repeat it by itself.
-func (s isa) multiplyAdd(element Mem, x []reg.VecPhysical, acc []reg.VecPhysical, tmp reg.VecPhysical) {
-	if s.wide() {
-		VFMADD231PS_BCST(element, x[0], acc[0])
-		return
-	}
-	VBROADCASTSS(element, tmp)
-	for i := range x {
-		VFMADD231PS(tmp, x[i], acc[i])
-	}
-}
-
 // reduce folds the lanes of a register into its lowest by an instruction of two operands.
 func (s isa) reduce(r, tmp reg.VecPhysical, op func(a, b, dst Op)) {
 	x, y := r.AsX(), tmp.AsX()

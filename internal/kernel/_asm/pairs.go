@@ -84,8 +84,7 @@ func step(lines []Mem, element func(row int) Mem) {
 
 func scorePairs() {
 	TEXT("scorePairsAVX512", NOSPLIT, "func(dst *float32, q *uint16, k0, k1, ahead0, ahead1 *byte, width int)")
-	Doc("scorePairsAVX512 is 8 rows of queries by 2 tiles of keys; rows of dst are Run apart. It fetches",
-		"as many lines from ahead.")
+	Doc("scorePairsAVX512 is 8 rows of queries by 2 tiles of keys; rows of dst are Run apart.")
 	Pragma("noescape")
 	q, stride := load("q"), load("width")
 	k0, k1, ahead0, ahead1 := load("k0"), load("k1"), load("ahead0"), load("ahead1")
@@ -94,19 +93,20 @@ func scorePairs() {
 	SHRQ(Imm(2), lines) // of 2 depth, 2 a turn
 	ADDQ(stride, stride)
 	queries := strided(q, stride, 8)
+	for _, p := range []reg.Register{ahead0, ahead1} {
+		PREFETCHT0(Mem{Base: p})
+		PREFETCHT0(Mem{Base: p, Disp: 64})
+	}
 	for i := range 16 {
 		VPXORD(z[i], z[i], z[i])
 	}
 	Label("turn")
 	for i := range 2 {
-		PREFETCHT0(Mem{Base: ahead0, Disp: 64 * i})
-		PREFETCHT0(Mem{Base: ahead1, Disp: 64 * i})
 		step([]Mem{{Base: k0, Disp: 64 * i}, {Base: k1, Disp: 64 * i}}, func(row int) Mem { return queries.at(row, 4*i) })
 	}
 	ADDQ(Imm(8), q)
-	for _, p := range []reg.Register{k0, k1, ahead0, ahead1} {
-		ADDQ(U32(128), p)
-	}
+	ADDQ(U32(128), k0)
+	ADDQ(U32(128), k1)
 	DECQ(lines)
 	JNZ(LabelRef("turn"))
 	dst := load("dst")
@@ -119,9 +119,8 @@ func scorePairs() {
 }
 
 func valuePairs(chunks int) {
-	TEXT(fmt.Sprintf("valuePairs%dAVX512", chunks), NOSPLIT, "func(acc, alpha *float32, p *uint16, base *byte, at, ahead *int, n, width int)")
-	Doc(fmt.Sprintf("valuePairs%dAVX512 is 8 rows by %d chunks of the values of n tiles. It fetches as many lines", chunks, chunks),
-		"from ahead.")
+	TEXT(fmt.Sprintf("valuePairs%dAVX512", chunks), NOSPLIT, "func(acc, alpha *float32, p *uint16, base *byte, at *int, n, width int)")
+	Doc(fmt.Sprintf("valuePairs%dAVX512 is 8 rows by %d chunks of the values of n tiles.", chunks, chunks))
 	Pragma("noescape")
 	acc, stride, alpha := load("acc"), load("width"), load("alpha")
 	SHLQ(Imm(2), stride)
@@ -132,24 +131,20 @@ func valuePairs(chunks int) {
 			VMULPS(sums.at(row, 64*c), z[31], z[row*chunks+c])
 		}
 	}
-	p, base, at, ahead, n := load("p"), load("base"), load("at"), load("ahead"), load("n")
-	v, next := GP64(), GP64()
+	p, base, at, n := load("p"), load("base"), load("at"), load("n")
+	v := GP64()
 	Label("tile")
 	MOVQ(Mem{Base: at}, v)
-	MOVQ(Mem{Base: ahead}, next)
 	ADDQ(base, v)
-	ADDQ(base, next)
 	for i := range 8 {
 		var lines []Mem
 		for c := range chunks {
-			PREFETCHT0(Mem{Base: next, Disp: 512*c + 64*i})
 			lines = append(lines, Mem{Base: v, Disp: 512*c + 64*i})
 		}
 		step(lines, func(row int) Mem { return Mem{Base: p, Disp: 256*row + 4*i} })
 	}
 	ADDQ(Imm(32), p)
 	ADDQ(Imm(8), at)
-	ADDQ(Imm(8), ahead)
 	DECQ(n)
 	JNZ(LabelRef("tile"))
 	for row := range 8 {
