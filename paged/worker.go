@@ -187,7 +187,7 @@ func (w *worker) tiles(u *unit, t, end int) (keys, values kernel.Tiles) {
 	keys = kernel.Tiles{Data: a.batch.Blocks.Data, At: w.at[0][0][:n], Format: formats[l.DType]}
 	values = kernel.Tiles{Data: a.batch.Blocks.Data, At: w.at[0][1][:n], Format: formats[l.DType]}
 	if a.lineFormat() != formats[l.DType] || !l.lines() {
-		w.unpack(&keys, &values)
+		w.unpack(u, &keys, &values, t, end)
 	} else if next := t + kernel.Run; next < end {
 		w.find(u, 1, next, end)
 		keys.Ahead, values.Ahead = w.at[1][0][:n], w.at[1][1][:n]
@@ -217,8 +217,13 @@ func (w *worker) find(u *unit, list, t, end int) int {
 }
 
 // unpack makes lines of tiles that kernels cannot multiply as they are stored.
-func (w *worker) unpack(keys, values *kernel.Tiles) {
+func (w *worker) unpack(u *unit, keys, values *kernel.Tiles, t, end int) {
 	a, l := w.a, w.a.cfg.Layout
+	ahead := keys.At
+	if next := t + kernel.Run; next < end {
+		w.find(u, 1, next, end)
+		ahead = w.at[1][0][:len(keys.At)]
+	}
 	format := a.lineFormat()
 	k := kernel.Lanes * a.keys * format.Size()
 	size := k
@@ -229,7 +234,7 @@ func (w *worker) unpack(keys, values *kernel.Tiles) {
 	for i, at := range keys.At {
 		src, dst := keys.Data[at:at+l.tileBytes()], w.lines[i*size:(i+1)*size]
 		if l.lines() {
-			kernel.Unpack(dst, format, src, keys.Format)
+			kernel.Unpack(dst, format, src, keys.Data[ahead[i]:ahead[i]+l.tileBytes()], keys.Format)
 		} else {
 			l.unpackRows(dst, src, a.keys)
 		}

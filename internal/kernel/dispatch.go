@@ -16,7 +16,7 @@ type implementation struct {
 	valuesPairs  func(acc, alpha []float32, p []uint16, t Tiles, width int)
 	softmax      func(s []float32, st State, see []Span, scale float32)
 	softmaxPairs func(p []uint16, s []float32, st State, see []Span, scale float32)
-	unpack       func(dst []byte, to Format, src []byte, from Format)
+	unpack       func(dst []byte, to Format, src, ahead []byte, from Format)
 	transpose    func(dst, src []byte, width int, format Format)
 	combine      func(dst, src, w []float32, width int)
 	read         func(b []byte) uint64

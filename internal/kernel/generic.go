@@ -176,7 +176,7 @@ func exp2(x float32) float32 {
 	return y * math.Float32frombits(uint32(int32(n)+127)<<23)
 }
 
-func unpackGeneric(dst []byte, to Format, src []byte, from Format) {
+func unpackGeneric(dst []byte, to Format, src, _ []byte, from Format) {
 	n := len(src) / from.Size()
 	var x [1]float32
 	for group := 0; group < n; group += 256 {

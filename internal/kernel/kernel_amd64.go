@@ -4,9 +4,12 @@ package kernel
 
 import (
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
+
+	"headcount/dtype"
 )
 
 //go:generate sh -c "cd _asm && go run . -out ../kernel_amd64.s -stubs ../stubs_amd64.go -pkg kernel"
@@ -80,7 +83,7 @@ func assembly() []*implementation {
 	avx512 := avx2
 	avx512.name = "avx512"
 	avx512.scores, avx512.values = scores512, values512
-	avx512.softmax, avx512.combine = softmax512, combine512
+	avx512.softmax, avx512.combine, avx512.transpose = softmax512, combine512, transpose512
 	avx512.read, avx512.fmaPeak = reader(readAVX512), peakOf(fmaPeakAVX512, 16)
 	avx512.dotPeak = avx512.fmaPeak
 
@@ -89,19 +92,31 @@ func assembly() []*implementation {
 	bf16.scoresPairs, bf16.valuesPairs, bf16.softmaxPairs = scorePairs512, valuePairs512, softmaxPairs512
 	bf16.dotPeak = peakOf(dotPeakAVX512, 32)
 
-	var have []*implementation
 	x := &cpu.X86
+	if x.HasAVX512VBMI {
+		avx512.unpack, bf16.unpack = unpack512, unpack512
+	}
+	var have []*implementation
 	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL {
-		if x.HasAVX512BF16 && x.HasAVX512VBMI {
+		have = append(have, &avx512)
+		if x.HasAVX512BF16 {
 			have = append(have, &bf16)
 		}
-		have = append(have, &avx512)
+	}
+	if len(have) == 2 && pairsAreFast() {
+		slices.Reverse(have)
 	}
 	if x.HasAVX2 && x.HasFMA {
 		have = append(have, &avx2)
 	}
 	return have
 }
+
+// pairsAreFast reports whether a product of pairs does more in a cycle than a multiply-add.
+// AMD's processors do as many of one as of the other. Intel's, up to Granite Rapids, do a
+// quarter as many: a product of pairs is two multiply-adds a lane every other cycle, where
+// two multiply-adds start in every one.
+func pairsAreFast() bool { return vendor() == 'A'|'u'<<8|'t'<<16|'h'<<24 }
 
 // block is the most rows of 4, 2 and 1 that there are, as a power of two.
 func block(rows int) int { return min(bits.Len(uint(rows)), 3) - 1 }
@@ -205,6 +220,44 @@ func valuePairs512(acc, alpha []float32, p []uint16, t Tiles, width int) {
 			}
 		}
 	}
+}
+
+// unpack512 has instructions for 8-bit formats to bfloat16 and for float16.
+func unpack512(dst []byte, to Format, src, ahead []byte, from Format) {
+	next := &src[0]
+	if len(ahead) > 0 {
+		next = &ahead[0]
+	}
+	switch {
+	case to == BF16:
+		unpackBytesAVX512(&dst[0], &src[0], next, &tables[from][0], len(src)/64)
+	case from == F16:
+		unpackHalvesAVX512(&dst[0], &src[0], next, len(src)/64)
+	default:
+		unpackGeneric(dst, to, src, ahead, from)
+	}
+}
+
+// tables are, for each 8-bit format, the lower and then the upper bytes in bfloat16 of the
+// codes without a sign.
+var tables = func() (t [F32 + 1][256]byte) {
+	for _, f := range []Format{E4M3, E5M2} {
+		for code := range 128 {
+			var x [1]float32
+			f.decode(x[:], []byte{byte(code)})
+			bits := dtype.RoundBFloat16(x[0])
+			t[f][code], t[f][128+code] = byte(bits), byte(bits>>8)
+		}
+	}
+	return t
+}()
+
+func transpose512(dst, src []byte, width int, format Format) {
+	if format != BF16 {
+		transposeGeneric(dst, src, width, format)
+		return
+	}
+	transposePairsAVX512(&dst[0], &src[0], width/Lanes)
 }
 
 func softmax512(s []float32, st State, see []Span, scale float32) {

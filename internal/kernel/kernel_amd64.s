@@ -16166,6 +16166,159 @@ line:
 	VZEROUPPER
 	RET
 
+// func unpackBytesAVX512(dst *byte, src *byte, ahead *byte, table *byte, lines int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, MMX+
+TEXT ·unpackBytesAVX512(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         ahead+16(FP), DX
+	MOVQ         table+24(FP), BX
+	MOVQ         lines+32(FP), SI
+	VMOVDQU64    (BX), Z0
+	VMOVDQU64    64(BX), Z1
+	VMOVDQU64    128(BX), Z2
+	VMOVDQU64    192(BX), Z3
+	VPBROADCASTD signs<>+0(SB), Z4
+
+line:
+	PREFETCHT0 (DX)
+	VMOVDQU64  (CX), Z5
+	VMOVDQA64  Z5, Z6
+	VMOVDQA64  Z5, Z7
+	VPERMI2B   Z1, Z0, Z6
+	VPERMI2B   Z3, Z2, Z7
+	VPTERNLOGD $0xf8, Z4, Z5, Z7
+	VPUNPCKLBW Z7, Z6, Z8
+	VPUNPCKHBW Z7, Z6, Z9
+	VMOVDQU64  Z8, (AX)
+	VMOVDQU64  Z9, 64(AX)
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	ADDQ       $0x00000080, AX
+	DECQ       SI
+	JNZ        line
+	VZEROUPPER
+	RET
+
+DATA signs<>+0(SB)/4, $0x80808080
+GLOBL signs<>(SB), RODATA|NOPTR, $4
+
+// func unpackHalvesAVX512(dst *byte, src *byte, ahead *byte, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·unpackHalvesAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ ahead+16(FP), DX
+	MOVQ lines+24(FP), BX
+
+line:
+	PREFETCHT0 (DX)
+	VMOVDQU64  (CX), Z0
+	VPSRLD     $0x10, Z0, Z1
+	VPMOVDW    Z0, Y0
+	VPMOVDW    Z1, Y1
+	VCVTPH2PS  Y0, Z0
+	VCVTPH2PS  Y1, Z1
+	VMOVUPS    Z0, (AX)
+	VMOVUPS    Z1, 64(AX)
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	ADDQ       $0x00000080, AX
+	DECQ       BX
+	JNZ        line
+	VZEROUPPER
+	RET
+
+// func transposePairsAVX512(dst *byte, src *byte, chunks int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·transposePairsAVX512(SB), NOSPLIT, $0-24
+	MOVQ            dst+0(FP), AX
+	MOVQ            src+8(FP), CX
+	MOVQ            chunks+16(FP), DX
+	VBROADCASTI32X4 swapWords<>+0(SB), Z31
+
+chunk:
+	VMOVDQU64   (CX), Z0
+	VPSHUFB     Z31, Z0, Z0
+	VMOVDQU64   64(CX), Z1
+	VPSHUFB     Z31, Z1, Z1
+	VMOVDQU64   128(CX), Z2
+	VPSHUFB     Z31, Z2, Z2
+	VMOVDQU64   192(CX), Z3
+	VPSHUFB     Z31, Z3, Z3
+	VMOVDQU64   256(CX), Z4
+	VPSHUFB     Z31, Z4, Z4
+	VMOVDQU64   320(CX), Z5
+	VPSHUFB     Z31, Z5, Z5
+	VMOVDQU64   384(CX), Z6
+	VPSHUFB     Z31, Z6, Z6
+	VMOVDQU64   448(CX), Z7
+	VPSHUFB     Z31, Z7, Z7
+	VPUNPCKLQDQ Z1, Z0, Z8
+	VPUNPCKHQDQ Z1, Z0, Z12
+	VPUNPCKLQDQ Z3, Z2, Z9
+	VPUNPCKHQDQ Z3, Z2, Z13
+	VPUNPCKLQDQ Z5, Z4, Z10
+	VPUNPCKHQDQ Z5, Z4, Z14
+	VPUNPCKLQDQ Z7, Z6, Z11
+	VPUNPCKHQDQ Z7, Z6, Z15
+	VSHUFI64X2  $0x88, Z9, Z8, Z16
+	VSHUFI64X2  $0xdd, Z9, Z8, Z17
+	VSHUFI64X2  $0x88, Z11, Z10, Z18
+	VSHUFI64X2  $0xdd, Z11, Z10, Z19
+	VSHUFI64X2  $0x88, Z18, Z16, Z20
+	VMOVDQU64   Z20, (AX)
+	VSHUFI64X2  $0x88, Z19, Z17, Z20
+	VMOVDQU64   Z20, 128(AX)
+	VSHUFI64X2  $0xdd, Z18, Z16, Z20
+	VMOVDQU64   Z20, 256(AX)
+	VSHUFI64X2  $0xdd, Z19, Z17, Z20
+	VMOVDQU64   Z20, 384(AX)
+	VSHUFI64X2  $0x88, Z13, Z12, Z16
+	VSHUFI64X2  $0xdd, Z13, Z12, Z17
+	VSHUFI64X2  $0x88, Z15, Z14, Z18
+	VSHUFI64X2  $0xdd, Z15, Z14, Z19
+	VSHUFI64X2  $0x88, Z18, Z16, Z20
+	VMOVDQU64   Z20, 64(AX)
+	VSHUFI64X2  $0x88, Z19, Z17, Z20
+	VMOVDQU64   Z20, 192(AX)
+	VSHUFI64X2  $0xdd, Z18, Z16, Z20
+	VMOVDQU64   Z20, 320(AX)
+	VSHUFI64X2  $0xdd, Z19, Z17, Z20
+	VMOVDQU64   Z20, 448(AX)
+	ADDQ        $0x00000200, CX
+	ADDQ        $0x00000200, AX
+	DECQ        DX
+	JNZ         chunk
+	VZEROUPPER
+	RET
+
+DATA swapWords<>+0(SB)/1, $0x00
+DATA swapWords<>+1(SB)/1, $0x01
+DATA swapWords<>+2(SB)/1, $0x04
+DATA swapWords<>+3(SB)/1, $0x05
+DATA swapWords<>+4(SB)/1, $0x02
+DATA swapWords<>+5(SB)/1, $0x03
+DATA swapWords<>+6(SB)/1, $0x06
+DATA swapWords<>+7(SB)/1, $0x07
+DATA swapWords<>+8(SB)/1, $0x08
+DATA swapWords<>+9(SB)/1, $0x09
+DATA swapWords<>+10(SB)/1, $0x0c
+DATA swapWords<>+11(SB)/1, $0x0d
+DATA swapWords<>+12(SB)/1, $0x0a
+DATA swapWords<>+13(SB)/1, $0x0b
+DATA swapWords<>+14(SB)/1, $0x0e
+DATA swapWords<>+15(SB)/1, $0x0f
+GLOBL swapWords<>(SB), RODATA|NOPTR, $16
+
+// func vendor() uint32
+// Requires: CPUID
+TEXT ·vendor(SB), NOSPLIT, $0-4
+	XORL AX, AX
+	CPUID
+	MOVL BX, ret+0(FP)
+	RET
+
 // func readAVX512(b *byte, stream int) uint64
 // Requires: AVX, AVX512F, MMX+
 TEXT ·readAVX512(SB), NOSPLIT, $0-24

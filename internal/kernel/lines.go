@@ -114,16 +114,17 @@ func ValuesPairs(acc, alpha []float32, p []uint16, t Tiles, width int) {
 
 // Unpack converts elements between formats, in the order of [Place] of each: src is whole
 // lines of 256 elements. A conversion is exact, so it is to F32, or of an 8-bit format
-// also to BF16.
-func Unpack(dst []byte, to Format, src []byte, from Format) {
+// also to BF16. Ahead is what a later call reads, which is fetched meanwhile: nil or as long
+// as src.
+func Unpack(dst []byte, to Format, src, ahead []byte, from Format) {
 	n := len(src) / from.Size()
-	if n*from.Size() != len(src) || n%256 != 0 || len(dst) != n*to.Size() || to != F32 && (to != BF16 || from.Size() != 1) {
+	if n*from.Size() != len(src) || n%256 != 0 || len(dst) != n*to.Size() || to != F32 && (to != BF16 || from.Size() != 1) || len(ahead) != 0 && len(ahead) != len(src) {
 		panic(fmt.Sprintf("kernel: Unpack: %d bytes of format %d to %d bytes of format %d", len(src), from, len(dst), to))
 	}
 	if n == 0 {
 		return
 	}
-	impl.unpack(dst, to, src, from)
+	impl.unpack(dst, to, src, ahead, from)
 }
 
 // Transpose turns keys into values: of one tile's lines of keys, the leading width dims as

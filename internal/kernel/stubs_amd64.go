@@ -204,6 +204,25 @@ func combineAVX512(dst *float32, src *float32, w *float32, rows int, width int)
 //go:noescape
 func combineAVX2(dst *float32, src *float32, w *float32, rows int, width int)
 
+// unpackBytesAVX512 makes two lines of bfloat16 of each line of an 8-bit format. The table is the lower
+// and then the upper bytes of the 128 codes without a sign.
+//
+//go:noescape
+func unpackBytesAVX512(dst *byte, src *byte, ahead *byte, table *byte, lines int)
+
+// unpackHalvesAVX512 makes two lines of float32 of each line of float16.
+//
+//go:noescape
+func unpackHalvesAVX512(dst *byte, src *byte, ahead *byte, lines int)
+
+// transposePairsAVX512 turns chunks of 16 tokens by 16 dims of bfloat16.
+//
+//go:noescape
+func transposePairsAVX512(dst *byte, src *byte, chunks int)
+
+// vendor is the first four letters of the processor's maker.
+func vendor() uint32
+
 // readAVX512 folds 4 streams of the given bytes each, a multiple of 256.
 //
 //go:noescape

@@ -18,6 +18,7 @@ func main() {
 	pairs()
 	floats()
 	softmax()
+	unpack()
 	probe()
 	build.Generate()
 	file := out.String()
