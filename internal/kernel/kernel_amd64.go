@@ -21,38 +21,36 @@ type (
 	chunkFloats  func(acc, alpha, p *float32, base *byte, at *int, n, width int)
 )
 
-// floatKernels are the products in float32 of one register width and format.
+// floatKernels are the products in float32 of one register width and format, by rows: 1,
+// 2, 4 and, where there are registers, 8.
 type floatKernels struct {
-	tiles  [3]int          // of a call of scores
-	scores [3]scoreFloats  // of 1, 2 and 4 rows
-	stream [3]streamFloats // of 1, 2 and 4 rows, 4 tiles
-	eight  scoreFloats     // of 8 rows, 2 tiles, or nil
-	chunks [2]chunkFloats  // of 8 rows, 1 and 2 chunks
+	tiles  []int          // of a call of scores
+	scores []scoreFloats  // queries by some tiles
+	stream []streamFloats // weights by 4 tiles, for values that come from memory
+	chunks []chunkFloats  // 8 rows by 1 chunk and by 2 of all tiles, for values that are near
 }
 
 var floats512 = [...]floatKernels{
 	BF16: {
-		[3]int{4, 4, 4}, [3]scoreFloats{scores1x4BF16AVX512, scores2x4BF16AVX512, scores4x4BF16AVX512},
-		[3]streamFloats{streamValues1x1BF16AVX512, streamValues2x1BF16AVX512, streamValues4x1BF16AVX512},
-		scores8x2BF16AVX512, [2]chunkFloats{values8x1BF16AVX512, values8x2BF16AVX512},
+		[]int{4, 4, 4, 2}, []scoreFloats{scores1x4BF16AVX512, scores2x4BF16AVX512, scores4x4BF16AVX512, scores8x2BF16AVX512},
+		[]streamFloats{streamValues1x1BF16AVX512, streamValues2x1BF16AVX512, streamValues4x1BF16AVX512, streamValues8x1BF16AVX512},
+		[]chunkFloats{values8x1BF16AVX512, values8x2BF16AVX512},
 	},
 	F32: {
-		[3]int{4, 4, 4}, [3]scoreFloats{scores1x4F32AVX512, scores2x4F32AVX512, scores4x4F32AVX512},
-		[3]streamFloats{streamValues1x1F32AVX512, streamValues2x1F32AVX512, streamValues4x1F32AVX512},
-		scores8x2F32AVX512, [2]chunkFloats{values8x1F32AVX512, values8x2F32AVX512},
+		[]int{4, 4, 4, 2}, []scoreFloats{scores1x4F32AVX512, scores2x4F32AVX512, scores4x4F32AVX512, scores8x2F32AVX512},
+		[]streamFloats{streamValues1x1F32AVX512, streamValues2x1F32AVX512, streamValues4x1F32AVX512, streamValues8x1F32AVX512},
+		[]chunkFloats{values8x1F32AVX512, values8x2F32AVX512},
 	},
 }
 
 var floats256 = [...]floatKernels{
 	BF16: {
-		tiles:  [3]int{4, 2, 1},
-		scores: [3]scoreFloats{scores1x4BF16AVX2, scores2x2BF16AVX2, scores4x1BF16AVX2},
-		stream: [3]streamFloats{streamValues1x1BF16AVX2, streamValues2x1BF16AVX2, streamValues4x1BF16AVX2},
+		[]int{4, 2, 1}, []scoreFloats{scores1x4BF16AVX2, scores2x2BF16AVX2, scores4x1BF16AVX2},
+		[]streamFloats{streamValues1x1BF16AVX2, streamValues2x1BF16AVX2, streamValues4x1BF16AVX2}, nil,
 	},
 	F32: {
-		tiles:  [3]int{4, 2, 1},
-		scores: [3]scoreFloats{scores1x4F32AVX2, scores2x2F32AVX2, scores4x1F32AVX2},
-		stream: [3]streamFloats{streamValues1x1F32AVX2, streamValues2x1F32AVX2, streamValues4x1F32AVX2},
+		[]int{4, 2, 1}, []scoreFloats{scores1x4F32AVX2, scores2x2F32AVX2, scores4x1F32AVX2},
+		[]streamFloats{streamValues1x1F32AVX2, streamValues2x1F32AVX2, streamValues4x1F32AVX2}, nil,
 	},
 }
 
@@ -118,8 +116,8 @@ func assembly() []*implementation {
 // two multiply-adds start in every one.
 func pairsAreFast() bool { return vendor() == 'A'|'u'<<8|'t'<<16|'h'<<24 }
 
-// block is the most rows of 4, 2 and 1 that there are, as a power of two.
-func block(rows int) int { return min(bits.Len(uint(rows)), 3) - 1 }
+// block is the most rows of those that a list of kernels has, as its place there.
+func block(rows, kernels int) int { return min(bits.Len(uint(rows)), kernels) - 1 }
 
 // first is the first element of a slice that is not empty.
 func first[T any](s []T) *T { return unsafe.SliceData(s) }
@@ -136,18 +134,10 @@ func (t *Tiles) ahead(i, row int) *int {
 // score goes over few tiles at a time, so that they are in the first-level cache for the
 // rows after the first.
 func (k *floatKernels) score(dst, q []float32, t Tiles, width int) {
-	rows, eights := len(q)/width, 0
-	if rows > fewRows && k.eight != nil {
-		eights = rows / 8 * 8
-		for i := 0; i < len(t.At); i += 2 {
-			for r := 0; r < eights; r += 8 {
-				k.eight(&dst[r*Run+i*Lanes], &q[r*width], first(t.Data), &t.At[i], t.ahead(i, r), width)
-			}
-		}
-	}
+	rows := len(q) / width
 	for i := 0; i < len(t.At); i += TileStep {
-		for r := eights; r < rows; {
-			b := block(rows - r)
+		for r := 0; r < rows; {
+			b := block(rows-r, len(k.scores))
 			for j := i; j < i+TileStep; j += k.tiles[b] {
 				k.scores[b](&dst[r*Run+j*Lanes], &q[r*width], first(t.Data), &t.At[j], t.ahead(j, r), width)
 			}
@@ -161,13 +151,13 @@ var ones = [8]float32{1, 1, 1, 1, 1, 1, 1, 1}
 
 func (k *floatKernels) value(acc, alpha, p []float32, t Tiles, width int) {
 	rows, eights := len(alpha), 0
-	if rows > fewRows && k.eight != nil {
+	if rows > fewRows && k.chunks != nil {
 		eights = rows / 8 * 8
 		k.valueEights(acc[:eights*width], alpha, p, t, width)
 	}
 	for i := 0; i < len(t.At); i += TileStep {
 		for r := eights; r < rows; {
-			b, scale := block(rows-r), &alpha[r]
+			b, scale := block(rows-r, len(k.stream)), &alpha[r]
 			if i > 0 {
 				scale = &ones[0]
 			}
