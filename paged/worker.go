@@ -98,12 +98,20 @@ func (p part) of(rows, width int) part {
 // usesPairs reports whether a unit's products are those of bfloat16 pairs: where an
 // instruction has them, rows enough to gain, and keys that are bfloat16 or become it.
 func (a *Attention) usesPairs(u *unit) bool {
-	return u.rows > kernel.PairRows/2 && kernel.Pairs() && a.lineFormat() == kernel.BF16
+	return u.rows > kernel.PairRows/2 && kernel.Pairs() && a.lineFormat(u) == kernel.BF16
 }
 
-// lineFormat is that of the lines that kernels are given.
-func (a *Attention) lineFormat() kernel.Format {
-	if stored := formats[a.cfg.Layout.DType]; a.cfg.Layout.lines() && (stored == kernel.BF16 || stored.Size() == 1) {
+// fewRows is up to how many rows 8-bit elements are widened as they are multiplied. For
+// more it is less work to do it once for all.
+const fewRows = 8
+
+// lineFormat is that of the lines that a unit's kernels are given.
+func (a *Attention) lineFormat(u *unit) kernel.Format {
+	stored := formats[a.cfg.Layout.DType]
+	if a.cfg.Layout.lines() && stored.Size() == 1 && a.g.Arch == attn.MHA && u.rows <= fewRows && kernel.Bytes() && !kernel.Pairs() {
+		return stored
+	}
+	if a.cfg.Layout.lines() && (stored == kernel.BF16 || stored.Size() == 1) {
 		return kernel.BF16
 	}
 	return kernel.F32
@@ -186,7 +194,7 @@ func (w *worker) tiles(u *unit, t, end int) (keys, values kernel.Tiles) {
 	w.bytes += int64((min(end-t, kernel.Run) + kernel.Lanes - 1) / kernel.Lanes * l.tileBytes())
 	keys = kernel.Tiles{Data: a.batch.Blocks.Data, At: w.at[0][0][:n], Format: formats[l.DType]}
 	values = kernel.Tiles{Data: a.batch.Blocks.Data, At: w.at[0][1][:n], Format: formats[l.DType]}
-	if a.lineFormat() != formats[l.DType] || !l.lines() {
+	if a.lineFormat(u) != formats[l.DType] || !l.lines() {
 		w.unpack(u, &keys, &values, t, end)
 	} else if next := t + kernel.Run; next < end {
 		w.find(u, 1, next, end)
@@ -224,7 +232,7 @@ func (w *worker) unpack(u *unit, keys, values *kernel.Tiles, t, end int) {
 		w.find(u, 1, next, end)
 		ahead = w.at[1][0][:len(keys.At)]
 	}
-	format := a.lineFormat()
+	format := a.lineFormat(u)
 	k := kernel.Lanes * a.keys * format.Size()
 	size := k
 	if a.g.Arch == attn.MHA {

@@ -9,7 +9,8 @@ import (
 // exported ones, which have checked every length and offset.
 type implementation struct {
 	name         string
-	pairs        bool // the processor multiplies pairs of bfloat16
+	pairs        bool // products of pairs of bfloat16 are an instruction
+	bytes        bool // products in float32 read 8-bit formats
 	scores       func(dst, q []float32, t Tiles, width int)
 	scoresPairs  func(dst []float32, q []uint16, t Tiles, width int)
 	values       func(acc, alpha, p []float32, t Tiles, width int)
@@ -65,3 +66,6 @@ func Use(path string) error {
 
 // Pairs reports whether products of bfloat16 pairs are an instruction, and not an imitation.
 func Pairs() bool { return impl.pairs }
+
+// Bytes reports whether tiles of 8-bit formats are read by products as they are.
+func Bytes() bool { return impl.bytes }

@@ -16,8 +16,8 @@ import (
 
 // What one kernel is called with; see stubs_amd64.go.
 type (
-	scoreFloats  func(dst, q *float32, base *byte, at, ahead *int, width int)
-	streamFloats func(acc, alpha, p *float32, base *byte, at *int, width int)
+	scoreFloats  func(dst, q *float32, base *byte, at, ahead *int, width int, table *byte)
+	streamFloats func(acc, alpha, p *float32, base *byte, at *int, width int, table *byte)
 	chunkFloats  func(acc, alpha, p *float32, base *byte, at *int, n, width int)
 )
 
@@ -43,6 +43,13 @@ var floats512 = [...]floatKernels{
 	},
 }
 
+// bytes512 is for 8-bit formats.
+var bytes512 = floatKernels{
+	[]int{4, 4, 4, 2}, []scoreFloats{scores1x4BytesAVX512, scores2x4BytesAVX512, scores4x4BytesAVX512, scores8x2BytesAVX512},
+	[]streamFloats{streamValues1x1BytesAVX512, streamValues2x1BytesAVX512, streamValues4x1BytesAVX512, streamValues8x1BytesAVX512},
+	nil,
+}
+
 var floats256 = [...]floatKernels{
 	BF16: {
 		[]int{4, 2, 1}, []scoreFloats{scores1x4BF16AVX2, scores2x2BF16AVX2, scores4x1BF16AVX2},
@@ -54,11 +61,19 @@ var floats256 = [...]floatKernels{
 	},
 }
 
-func scores512(dst, q []float32, t Tiles, width int) { floats512[t.Format].score(dst, q, t, width) }
+// kernels512 are the kernels for a format.
+func kernels512(f Format) *floatKernels {
+	if f.Size() == 1 {
+		return &bytes512
+	}
+	return &floats512[f]
+}
+
+func scores512(dst, q []float32, t Tiles, width int) { kernels512(t.Format).score(dst, q, t, width) }
 func scores256(dst, q []float32, t Tiles, width int) { floats256[t.Format].score(dst, q, t, width) }
 
 func values512(acc, alpha, p []float32, t Tiles, width int) {
-	floats512[t.Format].value(acc, alpha, p, t, width)
+	kernels512(t.Format).value(acc, alpha, p, t, width)
 }
 
 func values256(acc, alpha, p []float32, t Tiles, width int) {
@@ -93,6 +108,7 @@ func assembly() []*implementation {
 	x := &cpu.X86
 	if x.HasAVX512VBMI {
 		avx512.unpack, bf16.unpack = unpack512, unpack512
+		avx512.bytes, bf16.bytes = true, true
 	}
 	var have []*implementation
 	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL {
@@ -139,7 +155,7 @@ func (k *floatKernels) score(dst, q []float32, t Tiles, width int) {
 		for r := 0; r < rows; {
 			b := block(rows-r, len(k.scores))
 			for j := i; j < i+TileStep; j += k.tiles[b] {
-				k.scores[b](&dst[r*Run+j*Lanes], &q[r*width], first(t.Data), &t.At[j], t.ahead(j, r), width)
+				k.scores[b](&dst[r*Run+j*Lanes], &q[r*width], first(t.Data), &t.At[j], t.ahead(j, r), width, &tables[t.Format][0])
 			}
 			r += 1 << b
 		}
@@ -161,7 +177,7 @@ func (k *floatKernels) value(acc, alpha, p []float32, t Tiles, width int) {
 			if i > 0 {
 				scale = &ones[0]
 			}
-			k.stream[b](&acc[r*width], scale, &p[r*Run+i*Lanes], first(t.Data), &t.At[i], width)
+			k.stream[b](&acc[r*width], scale, &p[r*Run+i*Lanes], first(t.Data), &t.At[i], width, &tables[t.Format][0])
 			r += 1 << b
 		}
 	}

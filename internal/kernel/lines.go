@@ -30,13 +30,13 @@ type Tiles struct {
 	Data   []byte
 	At     []int  // byte of Data at which each begins: 4 or 8, the last repeated where there are fewer
 	Ahead  []int  // as At, those that a later call will read: their first lines are fetched; or nil
-	Format Format // BF16 or F32
+	Format Format // BF16 or F32; where Bytes says so also E4M3 and E5M2, for products in float32
 }
 
 // check panics unless every tile of the given width is inside the data: past this point
 // there is assembly.
 func (t Tiles) check(name string, width int) {
-	if len(t.At)%TileStep != 0 || len(t.At) > RunTiles || len(t.Ahead) != 0 && len(t.Ahead) != len(t.At) || t.Format != BF16 && t.Format != F32 {
+	if len(t.At)%TileStep != 0 || len(t.At) > RunTiles || len(t.Ahead) != 0 && len(t.Ahead) != len(t.At) || t.Format != BF16 && t.Format != F32 && (t.Format.Size() != 1 || !impl.bytes) {
 		panic(fmt.Sprintf("kernel: %s: %d tiles, %d ahead of format %d", name, len(t.At), len(t.Ahead), t.Format))
 	}
 	if width <= 0 || width%Lanes != 0 {

@@ -22,142 +22,182 @@ func valuePairs2AVX512(acc *float32, alpha *float32, p *uint16, base *byte, at *
 // scores1x4BF16AVX512 is 1 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores1x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores1x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues1x1BF16AVX512 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues1x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues1x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores1x4F32AVX512 is 1 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores1x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores1x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues1x1F32AVX512 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues1x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues1x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+
+// scores1x4BytesAVX512 is 1 rows of queries by 4 tiles of keys.
+//
+//go:noescape
+func scores1x4BytesAVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
+
+// streamValues1x1BytesAVX512 is 1 rows by all values of 4 tiles.
+//
+//go:noescape
+func streamValues1x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores2x4BF16AVX512 is 2 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores2x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores2x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues2x1BF16AVX512 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues2x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues2x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores2x4F32AVX512 is 2 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores2x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores2x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues2x1F32AVX512 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues2x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues2x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+
+// scores2x4BytesAVX512 is 2 rows of queries by 4 tiles of keys.
+//
+//go:noescape
+func scores2x4BytesAVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
+
+// streamValues2x1BytesAVX512 is 2 rows by all values of 4 tiles.
+//
+//go:noescape
+func streamValues2x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores4x4BF16AVX512 is 4 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores4x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores4x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues4x1BF16AVX512 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues4x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues4x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores4x4F32AVX512 is 4 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores4x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores4x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues4x1F32AVX512 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues4x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues4x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+
+// scores4x4BytesAVX512 is 4 rows of queries by 4 tiles of keys.
+//
+//go:noescape
+func scores4x4BytesAVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
+
+// streamValues4x1BytesAVX512 is 4 rows by all values of 4 tiles.
+//
+//go:noescape
+func streamValues4x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores8x2BF16AVX512 is 8 rows of queries by 2 tiles of keys.
 //
 //go:noescape
-func scores8x2BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores8x2BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues8x1BF16AVX512 is 8 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues8x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues8x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores8x2F32AVX512 is 8 rows of queries by 2 tiles of keys.
 //
 //go:noescape
-func scores8x2F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores8x2F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues8x1F32AVX512 is 8 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues8x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues8x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+
+// scores8x2BytesAVX512 is 8 rows of queries by 2 tiles of keys.
+//
+//go:noescape
+func scores8x2BytesAVX512(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
+
+// streamValues8x1BytesAVX512 is 8 rows by all values of 4 tiles.
+//
+//go:noescape
+func streamValues8x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores1x4BF16AVX2 is 1 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores1x4BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores1x4BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues1x1BF16AVX2 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues1x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues1x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores1x4F32AVX2 is 1 rows of queries by 4 tiles of keys.
 //
 //go:noescape
-func scores1x4F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores1x4F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues1x1F32AVX2 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues1x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues1x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores2x2BF16AVX2 is 2 rows of queries by 2 tiles of keys.
 //
 //go:noescape
-func scores2x2BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores2x2BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues2x1BF16AVX2 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues2x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues2x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores2x2F32AVX2 is 2 rows of queries by 2 tiles of keys.
 //
 //go:noescape
-func scores2x2F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores2x2F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues2x1F32AVX2 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues2x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues2x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores4x1BF16AVX2 is 4 rows of queries by 1 tiles of keys.
 //
 //go:noescape
-func scores4x1BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores4x1BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues4x1BF16AVX2 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues4x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues4x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // scores4x1F32AVX2 is 4 rows of queries by 1 tiles of keys.
 //
 //go:noescape
-func scores4x1F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int)
+func scores4x1F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // streamValues4x1F32AVX2 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues4x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int)
+func streamValues4x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
 
 // values8x1BF16AVX512 is 8 rows by 1 chunks of the values of n tiles.
 //

@@ -2,24 +2,28 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// floats writes the products in float32, of lines of float32 and of bfloat16, which are
-// widened as they are read. Several lines are worked on at once: an element is broadcast
-// once for all of them, and as many places of memory are read side by side, which is what
-// a processor prefetches best.
+// floats writes the products in float32, of lines of float32, and of bfloat16 and 8-bit
+// formats, which are widened as they are read. Several lines are worked on at once: an
+// element is broadcast once for all of them, and as many places of memory are read side by
+// side, which is what a processor prefetches best.
 func floats() {
 	for _, s := range []isa{avx512, avx2} {
 		for _, rows := range []int{1, 2, 4, 8} {
 			if rows == 8 && !s.wide() {
 				continue // not enough registers
 			}
-			for _, bf16 := range []bool{true, false} {
-				f := float{isa: s, rows: rows, bf16: bf16}
+			for _, size := range []int{2, 4, 1} {
+				if size == 1 && !s.wide() {
+					continue // no permutation of bytes
+				}
+				f := float{isa: s, rows: rows, size: size}
 				f.lines = f.most()
 				scoreFloats(f)
 				f.lines = 1
@@ -27,37 +31,38 @@ func floats() {
 			}
 		}
 	}
-	for _, bf16 := range []bool{true, false} {
+	for _, size := range []int{2, 4} {
 		for _, chunks := range []int{1, 2} {
-			valueChunks(float{avx512, 8, chunks, bf16})
+			valueChunks(float{avx512, 8, chunks, size})
 		}
 	}
 }
 
-// float is one kernel: its rows, how many lines it works on, and their format.
+// float is one kernel: its rows, how many lines it works on, and the bytes of an element.
 type float struct {
 	isa
 	rows, lines int
-	bf16        bool
+	size        int
 }
 
 // most is the lines for which there are registers: 16 sums of 32, or 8 of 16.
 func (f float) most() int { return min(4, 16/f.halves()/f.halves()/f.rows) }
 
 func (f float) name(what string) string {
-	format := "F32"
-	if f.bf16 {
-		format = "BF16"
-	}
+	format := map[int]string{1: "Bytes", 2: "BF16", 4: "F32"}[f.size]
 	return fmt.Sprintf("%s%dx%d%s%s", what, f.rows, f.lines, format, f.isa.name)
 }
 
 // depth is how many elements of a row one line meets.
-func (f float) depth() int {
-	if f.bf16 {
-		return 2
+func (f float) depth() int { return 4 / f.size }
+
+// together is how many lines are widened before any is multiplied: all of them, where
+// there are registers.
+func (f float) together(lines int) int {
+	if !f.wide() || f.size == 1 {
+		return 1
 	}
-	return 1
+	return lines
 }
 
 // parts is how many sums a row and line have under way, to hide an instruction's latency.
@@ -75,47 +80,84 @@ func (f float) sums() int { return f.parts() * f.rows * f.lines * f.halves() }
 // mask is the register that keeps the upper half of a double word.
 func (f float) mask() reg.VecPhysical { return f.v[len(f.v)-1] }
 
+// The registers of an 8-bit format's table, see unpackBytes, and of its sign bits.
+func (f float) table(i int) reg.VecPhysical { return f.v[26+i] }
+func (f float) signs() reg.VecPhysical      { return f.v[30] }
+
 func (f float) prepare() {
-	if f.bf16 {
+	if f.size < 4 {
 		VPBROADCASTD(shared("upper", U32(0xffff0000)), f.mask())
+	}
+	if f.size == 1 {
+		table := load("table")
+		for i := range 4 {
+			VMOVDQU64(Mem{Base: table, Disp: 64 * i}, f.table(i))
+		}
+		VPBROADCASTD(shared("signs", U32(0x80808080)), f.signs())
 	}
 }
 
-// widen loads a line as float32: elements of even depth, and of odd.
-func (f float) widen(m Mem, even, odd []reg.VecPhysical) {
-	for i := range even {
+// widen loads a line as float32: x[d] are the elements of depth d.
+func (f float) widen(m Mem, x [][]reg.VecPhysical) {
+	if f.size == 1 {
+		code, even, lower, upper := x[0][0], x[1][0], x[3][0], x[2][0]
+		VMOVDQU64(m, code)
+		VMOVDQA64(code, lower)
+		VMOVDQA64(code, upper)
+		VPERMI2B(f.table(1), f.table(0), lower)
+		VPERMI2B(f.table(3), f.table(2), upper)
+		VPTERNLOGD(U8(0xf8), f.signs(), code, upper) // upper | code & sign
+		VPUNPCKLBW(upper, lower, even)
+		VPUNPCKHBW(upper, lower, lower)
+		f.split(even, code, even)
+		f.split(lower, upper, lower)
+		return
+	}
+	for i := range x[0] {
 		at := m
 		at.Disp += i * f.bytes
-		if !f.bf16 {
-			VMOVUPS(at, even[i])
+		if f.size == 4 {
+			VMOVUPS(at, x[0][i])
 			continue
 		}
-		VMOVUPS(at, odd[i])
-		VPSLLD(Imm(16), odd[i], even[i])
-		f.and(f.mask(), odd[i], odd[i])
+		VMOVUPS(at, x[1][i])
+		f.split(x[1][i], x[0][i], x[1][i])
 	}
+}
+
+// split makes float32s of pairs of bfloat16.
+func (f float) split(pairs, even, odd reg.VecPhysical) {
+	VPSLLD(Imm(16), pairs, even)
+	f.and(f.mask(), pairs, odd)
 }
 
 // step adds the products of one line from each place: element(row, depth) is what they meet
-// of a row. Where registers are few it takes the places one by one.
+// of a row.
 func (f float) step(places []Mem, depth int, element func(row, d int) Mem) {
-	together := len(places)
-	if !f.wide() {
-		together = 1
-	}
+	together, h := f.together(len(places)), f.halves()
 	free := f.v[f.sums():]
-	h := f.halves()
+	x := make([][]reg.VecPhysical, max(2, f.depth()))
+	for d := range x {
+		x[d], free = free[:together*h], free[together*h:]
+	}
 	for first := 0; first < len(places); first += together {
-		even, odd, tmp := free[:together*h], free[together*h:2*together*h], free[2*together*h]
 		for i, m := range places[first : first+together] {
-			f.widen(m, even[i*h:(i+1)*h], odd[i*h:(i+1)*h])
+			line := make([][]reg.VecPhysical, len(x))
+			for d := range x {
+				line[d] = x[d][i*h : (i+1)*h]
+			}
+			f.widen(m, line)
 		}
-		for d, x := range [][]reg.VecPhysical{even, odd}[:f.depth()] {
+		for d := range f.depth() {
 			for row := range f.rows {
-				VBROADCASTSS(element(row, d), tmp)
+				if f.size == 1 {
+					VFMADD231PS_BCST(element(row, d), x[d][0], f.acc(row, first, (depth+d)%f.parts())[0])
+					continue
+				}
+				VBROADCASTSS(element(row, d), free[0])
 				for i := range together {
 					for j, acc := range f.acc(row, first+i, (depth+d)%f.parts()) {
-						VFMADD231PS(tmp, x[i*h+j], acc)
+						VFMADD231PS(free[0], x[d][i*h+j], acc)
 					}
 				}
 			}
@@ -150,14 +192,14 @@ const far = 16
 func scoreFloats(f float) {
 	const turn = 4 // lines of a turn of the loop over a tile
 	name := f.name("scores")
-	TEXT(name, NOSPLIT, "func(dst, q *float32, base *byte, at, ahead *int, width int)")
+	TEXT(name, NOSPLIT, "func(dst, q *float32, base *byte, at, ahead *int, width int, table *byte)")
 	Doc(fmt.Sprintf("%s is %d rows of queries by %d tiles of keys.", name, f.rows, f.lines))
 	Pragma("noescape")
 	f.prepare()
 	q, stride, at, ahead := load("q"), load("width"), load("at"), load("ahead")
 	turns, tmp := GP64(), GP64()
 	MOVQ(stride, turns)
-	SHRQ(Imm(uint64(1+f.depth())), turns) // turn lines of so much depth each
+	SHRQ(Imm(uint64(bits.Len(uint(turn*f.depth()))-1)), turns)
 	SHLQ(Imm(2), stride)
 	queries := strided(q, stride, f.rows)
 	keys := make([]reg.GPVirtual, f.lines)
@@ -202,7 +244,7 @@ func scoreFloats(f float) {
 func valueStreams(f float) {
 	const tiles = 4
 	name := fmt.Sprintf("stream%s", f.name("Values"))
-	TEXT(name, NOSPLIT, "func(acc, alpha, p *float32, base *byte, at *int, width int)")
+	TEXT(name, NOSPLIT, "func(acc, alpha, p *float32, base *byte, at *int, width int, table *byte)")
 	Doc(fmt.Sprintf("%s is %d rows by all values of %d tiles.", name, f.rows, tiles))
 	Pragma("noescape")
 	f.prepare()
