@@ -59,14 +59,14 @@ func (f float) depth() int { return 4 / f.size }
 // together is how many lines are widened before any is multiplied: all of them, where
 // there are registers.
 func (f float) together(lines int) int {
-	if !f.wide() || f.size == 1 {
+	if !f.wide() || f.size == 1 && lines > 2 {
 		return 1
 	}
 	return lines
 }
 
 // parts is how many sums a row and line have under way, to hide an instruction's latency.
-func (f float) parts() int { return max(1, min(2, 8/(f.rows*f.lines*f.halves()))) }
+func (f float) parts() int { return max(1, min(2, len(f.v)/2/(f.rows*f.lines*f.halves()))) }
 
 // acc are the registers of a row's sums of a line, in one of their parts.
 func (f float) acc(row, line, part int) []reg.VecPhysical {
@@ -150,7 +150,7 @@ func (f float) step(places []Mem, depth int, element func(row, d int) Mem) {
 		}
 		for d := range f.depth() {
 			for row := range f.rows {
-				if f.size == 1 {
+				if f.wide() && together == 1 {
 					VFMADD231PS_BCST(element(row, d), x[d][0], f.acc(row, first, (depth+d)%f.parts())[0])
 					continue
 				}
