@@ -320,6 +320,9 @@ func valueChunks(f float) {
 			}
 		}
 	}
+	for i := f.rows * f.lines; i < f.sums(); i++ {
+		f.zero(f.v[i])
+	}
 	p, base, at, n := load("p"), load("base"), load("at"), load("n")
 	v := GP64()
 	chunk := 64 * 16 / f.depth()
@@ -331,7 +334,7 @@ func valueChunks(f float) {
 		for j := range places {
 			places[j] = Mem{Base: v, Disp: chunk*j + 64*i}
 		}
-		f.step(places, 0, func(row, d int) Mem { return Mem{Base: p, Disp: 512*row + 4*(i*f.depth()+d)} })
+		f.step(places, i*f.depth(), func(row, d int) Mem { return Mem{Base: p, Disp: 512*row + 4*(i*f.depth()+d)} })
 	}
 	ADDQ(Imm(64), p)
 	ADDQ(Imm(8), at)
@@ -339,7 +342,7 @@ func valueChunks(f float) {
 	JNZ(LabelRef("tile"))
 	for row := range f.rows {
 		for line := range f.lines {
-			VMOVUPS(f.acc(row, line, 0)[0], sums.at(row, 64*line))
+			VMOVUPS(f.total(row, line)[0], sums.at(row, 64*line))
 		}
 	}
 	VZEROUPPER()
