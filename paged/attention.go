@@ -38,10 +38,11 @@ type Config struct {
 //	ρ  = e^(2δ)·(1+(T+20)·u) - 1                       of a normalised weight, relatively
 //
 // Each output is then within (ρ + (T+4)·u)·(1+ρ)·Σ w_t·|v_t| + T·2⁻¹²⁶·max|v| of exact. Where
-// the processor multiplies bfloat16 pairs (more than 4 queries to a KV head, a cache in
-// bfloat16 or an 8-bit format), queries are first rounded to bfloat16, as engines hold
-// them, which adds 2⁻⁸·max_t Σ|q·k_t|·scale to δ if they were not, and weights are, which
-// adds 2⁻⁸ to ρ; denormal elements count as 0.
+// a processor's products of bfloat16 pairs are its fastest (AMD's; more than 4 queries to a
+// KV head, a cache in bfloat16 or an 8-bit format), queries are first rounded to bfloat16,
+// as engines hold them, which adds 2⁻⁸·max_t Σ|q·k_t|·scale to δ if they were not, and
+// weights are, which adds 2⁻⁸ to ρ; denormal elements count as 0, which adds D·2⁻¹²⁶ to δ
+// and 2⁻¹²⁶ to the whole.
 type Attention struct {
 	cfg     Config
 	g       attn.Geometry

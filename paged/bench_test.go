@@ -2,8 +2,6 @@ package paged
 
 import (
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"runtime"
 	"slices"
 	"testing"
@@ -65,9 +63,6 @@ func benchmarkDecode(b *testing.B, cfg Config, tokens, length int) {
 	must(b, err)
 	defer a.Close()
 	blocks := len(benchRegion) / l.BlockBytes()
-	if n, _ := strconv.Atoi(os.Getenv("BENCH_BLOCKS")); n > 0 {
-		blocks = n
-	}
 	ids := rand.Perm(blocks)
 	batch := Batch{Blocks: Blocks{benchRegion, l.BlockBytes()}}
 	for range tokens / length {
@@ -97,7 +92,7 @@ func benchmarkDecode(b *testing.B, cfg Config, tokens, length int) {
 		deal()
 		start := processorTime()
 		must(b, a.Decode(batch, q, out, nil))
-		step = append(step, (processorTime() - start).Seconds()/float64(p.team.Size()))
+		step = append(step, (processorTime()-start).Seconds()/float64(p.team.Size()))
 		read = append(read, p.read(bytes))
 		dot = append(dot, p.dot())
 	}
