@@ -82,7 +82,7 @@ func (p *tab) same(req headcount.Request) {
 func TestChooseModelAndTP(t *testing.T) {
 	p := open(t, wide, "")
 	const h100, box = "h100-sxm-80gb", chromedp.ID("model")
-	p.same(headcount.Request{Model: "llama-3-70b", GPU: h100, Layout: layout.Layout{TP: 8}})
+	p.same(headcount.Request{Model: "llama-3-70b", GPU: h100, Layout: layout.Layout{TP: 8}}) // what is asked when nothing is
 	for _, model := range models[1:] {
 		p.do(chromedp.Click(box))
 		p.wait(`document.getElementById("model").selectionEnd > document.getElementById("model").selectionStart`)
@@ -189,6 +189,24 @@ func TestUnusable(t *testing.T) {
 	if p.logged() != before {
 		t.Error("the answer before it is gone")
 	}
+	js[bool](p, `(globalThis.fetch = () => Promise.reject(new TypeError("gone"))) && true`)
+	p.click(`#tp input[value="16"]`)
+	if got := js[string](p, `document.getElementById("problem").innerText`); !strings.Contains(got, "the server does not answer") {
+		t.Errorf("without a server the page says %q", got)
+	}
+}
+
+// Of many changes at once the last one is answered, and each is a step back.
+func TestManyChanges(t *testing.T) {
+	p := open(t, wide, "?model=llama-3-70b")
+	js[bool](p, `[1, 2, 4, 16, 32, 64, 8, 16, 2, 4].forEach((n) => document.querySelector('#tp input[value="' + n + '"]').click()) || true`)
+	p.wait(`location.search.includes("tp=4")`)
+	p.settle()
+	p.same(headcount.Request{Model: "llama-3-70b", GPU: "h100", Layout: layout.Layout{TP: 4}})
+	p.do(chromedp.NavigateBack())
+	p.wait(`document.querySelector('#tp input[value="2"]').checked`)
+	p.settle()
+	p.same(headcount.Request{Model: "llama-3-70b", GPU: "h100", Layout: layout.Layout{TP: 2}})
 }
 
 // From the address bar to an explained number, without a mouse.
@@ -323,6 +341,11 @@ func TestSave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	js[bool](p, `(navigator.clipboard.writeText = async (text) => { globalThis.copied = text; }) && document.querySelector('[aria-label="Copy the table: strips"]').click() || true`)
+	p.wait(`globalThis.copied`)
+	if got := js[string](p, `copied`); !strings.HasPrefix(got, "rank\tquery heads\tstores") || strings.Count(got, "\n") != 16 {
+		t.Errorf("copied: %q", got)
+	}
 	// 16 ranks of TP 16 keep one of 8 heads each, so each head twice.
 	if len(rows) != 1+16 || strings.Join(rows[4], ",") != "3,12 to 15,KV head 1,2,2,40960" {
 		t.Errorf("CSV of %d lines: %v", len(rows), rows)
@@ -438,9 +461,7 @@ func TestScreens(t *testing.T) {
 				if over := js[int](p, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
 					t.Errorf("%s at %v: %d pixels wider than the screen", model, s, over)
 				}
-				if n := js[int](p, `document.querySelectorAll(".plot svg").length`); n < 5 {
-					t.Errorf("%s at %v: %d pictures", model, s, n)
-				}
+				p.wait(`document.querySelectorAll(".plot svg").length === 6`)
 				if os.Getenv("HEADCOUNT_UPDATE") == "1" && (!s.dark || model == models[0]) {
 					p.picture(filepath.Join(shared.Root(), "docs", "images", fmt.Sprintf("page-%s-%v.png", model, s)))
 				}

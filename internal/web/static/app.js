@@ -39,7 +39,7 @@ function cards() {
     memory: card("memory", {
       none: "The memory of a GPU needs an accelerator.", chart: charts.memory,
       label: (m) => m.bars.map((b) => `${b.label} on ${b.accelerator}: ` + b.parts.map((p) => p.label).join(", ")).join(". "),
-      legend: (m) => [...charts.parts(m)].map(([name, part]) => key(part.color, part.label)),
+      legend: (m) => [...charts.parts(m).values()].map((part) => key(part.color, part.label)),
       table: (m) => ({ columns: ["layout", "part", "bytes", "p10", "p90", "source"], rows: m.bars.flatMap((b) => b.parts.map((p) => [b.label, p.label, p.bytes, p.p10, p.p90, p.source])) }),
     }),
     capacity: card("capacity", {
@@ -113,13 +113,13 @@ let asking = new AbortController();
 
 // changed asks again and shows the answer. What comes late is dropped.
 async function changed(step = true) {
-  await write(step);
   asking.abort();
   asking = new AbortController();
   const { signal } = asking;
   $("answer").setAttribute("aria-busy", "true");
   try {
-    show(await api.figures(body(), signal));
+    const [answer] = await Promise.all([api.figures(body(), signal), write(step)]);
+    show(answer);
   } catch (err) {
     if (err.name === "AbortError") return;
     if (!(err instanceof api.Problem)) throw err;

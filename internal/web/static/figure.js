@@ -6,7 +6,8 @@ import { csv, tsv, download, saveSVG, savePNG } from "./save.js";
 
 const sized = new ResizeObserver((entries) => entries.forEach((e) => e.target.resized(Math.floor(e.contentRect.width))));
 
-// figure fills a section and returns show(data): null hides the card.
+// figure fills a section and returns show(data, heading); without data it says why there is none.
+//   none                why there is nothing, when data is null
 //   chart(data, width)  the SVG
 //   label(data)         what it shows, for those who do not see it
 //   legend(data)        nodes beneath it, or nothing
@@ -57,7 +58,7 @@ export function figure(section, { name, none, chart, label, legend, controls, ta
 }
 
 // tableOf is a table that opens, and is filled only while it is open.
-export function tableOf(name, table, opened) {
+function tableOf(name, table, opened) {
   const id = `table-${name}`;
   const body = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${name}` });
   const element = h("details", { class: "data", open: state.open.has(id) }, h("summary", { text: "Table" }), copies(name, table), body);
@@ -74,19 +75,19 @@ export function tableOf(name, table, opened) {
 
 // copies are the ways to take a table along.
 export function copies(name, table) {
-  return h("div", { class: "tools" },
-    h("button", { type: "button", class: "tool", "aria-label": `Copy the table: ${name}`, text: "Copy", onclick: async (e) => {
-      await navigator.clipboard.writeText(tsv(table()));
-      say("Copied");
-      flash(e.target, "Copied");
-    } }),
+  return h("div", { class: "tools" }, copier(`Copy the table: ${name}`, () => tsv(table())),
     h("button", { type: "button", class: "tool", "aria-label": `Save as CSV: ${name}`, text: "CSV", onclick: () => download(`headcount-${name}.csv`, new Blob([csv(table())], { type: "text/csv" })) }));
 }
 
-export function flash(button, text) {
-  const was = button.textContent;
-  button.textContent = text;
-  setTimeout(() => { button.textContent = was; }, 1200);
+// copier is a button that copies a text; nothing where the browser has no clipboard for the
+// page, as it has none for plain HTTP from another machine.
+export function copier(label, text) {
+  return navigator.clipboard && h("button", { type: "button", class: "tool", "aria-label": label, text: "Copy", onclick: async ({ target }) => {
+    await navigator.clipboard.writeText(text());
+    say("Copied");
+    target.textContent = "Copied";
+    setTimeout(() => { target.textContent = "Copy"; }, 1200);
+  } });
 }
 
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 3 });

@@ -2,7 +2,7 @@
 
 import { $, h } from "./dom.js";
 import { state } from "./state.js";
-import { copies, flash } from "./figure.js";
+import { copies, copier } from "./figure.js";
 
 // wire builds what show fills; changed is called when a number is opened or closed.
 export function wire(changed) {
@@ -95,11 +95,7 @@ function showLog(f, byID, changed) {
     toggle("log", !why.hidden, changed);
   } });
   box.replaceChildren(
-    h("header", {}, h("h3", { text: f.digest.headline }), h("div", { class: "tools" }, how,
-      h("button", { type: "button", class: "tool", "aria-label": "Copy the log lines", text: "Copy", onclick: async (e) => {
-        await navigator.clipboard.writeText(lines.join("\n"));
-        flash(e.target, "Copied");
-      } }))),
+    h("header", {}, h("h3", { text: f.digest.headline }), h("div", { class: "tools" }, how, copier("Copy the log lines", () => lines.join("\n")))),
     h("pre", { text: lines.join("\n") }), why);
 }
 

@@ -8,19 +8,18 @@ const defaults = {
   view: "plan", model: "llama-3-70b", engine: "vllm", gpu: "h100-sxm-80gb",
   tp: "8", pp: "1", dp: "1", dcp: "1", ep: "", dpa: "", kv: "", len: "", pool: "",
 };
-const firstWith = ["deepseek-v3"]; // beside the first model that is shown
 const pinned = ["engine", "gpu", "pp", "dp", "dcp", "ep", "dpa", "kv", "len", "pool"]; // what a line of a comparison may hold fast
 
 export const maxOthers = 3;
 
 // state is the one copy. config is the text of a dropped file, null without one.
-export const state = { ...defaults, config: null, configName: "", with: [...firstWith], open: new Set() };
+export const state = { ...defaults, config: null, configName: "", with: [], open: new Set() };
 
 // read takes the state from the address.
 export async function read() {
   const query = new URLSearchParams(location.search);
   for (const key of Object.keys(defaults)) state[key] = query.get(key) ?? defaults[key];
-  state.with = query.has("model") || query.has("with") || location.hash ? query.getAll("with").filter(Boolean).slice(0, maxOthers) : [...firstWith];
+  state.with = query.getAll("with").filter(Boolean).slice(0, maxOthers);
   state.open = new Set(query.getAll("open"));
   const hash = new URLSearchParams(location.hash.slice(1));
   state.configName = hash.get("name") ?? "config.json";
