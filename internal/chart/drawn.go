@@ -1,7 +1,9 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/go-analyze/charts/chartdraw/drawing"
 
@@ -12,19 +14,18 @@ import (
 // Memory draws one bar a layout, to the scale of the largest device.
 func Memory(f *series.Memory) (Panel, error) {
 	const barHeight, gap = 26, 24
-	colours := map[string]drawing.Color{"kv_pool": palette[2], "weights": palette[0], "free": faint, "not_known": faint}
+	order := legend(f.Bars)
+	colours := map[string]drawing.Color{"weights": palette[0], "kv_pool": palette[2], "free": faint, "not_known": faint}
+	for _, p := range order {
+		if _, fixed := colours[p.Name]; !fixed {
+			colours[p.Name] = palette[[]int{1, 3, 4, 5, 6, 7, 8, 9}[(len(colours)-4)%8]]
+		}
+	}
 	var most int64
-	var order []series.Part
 	for _, b := range f.Bars {
 		sum := int64(0)
 		for _, p := range b.Parts {
 			sum += p.Bytes
-			if _, seen := colours[p.Name]; !seen {
-				colours[p.Name] = palette[[]int{1, 3, 4, 5, 6, 7, 8, 9}[(len(colours)-4)%8]]
-			}
-			if !contains(order, p.Name) {
-				order = append(order, p)
-			}
 		}
 		most = max(most, b.TotalBytes, sum)
 	}
@@ -58,13 +59,20 @@ func Memory(f *series.Memory) (Panel, error) {
 	return p.panel()
 }
 
-func contains(parts []series.Part, name string) bool {
-	for _, p := range parts {
-		if p.Name == name {
-			return true
+// legend is a part of each name that is seen in a bar, the pool and the rest last.
+func legend(bars []series.Bar) (parts []series.Part) {
+	for _, b := range bars {
+		for _, p := range b.Parts {
+			if p.Bytes > 0 && !slices.ContainsFunc(parts, func(have series.Part) bool { return have.Name == p.Name }) {
+				parts = append(parts, p)
+			}
 		}
 	}
-	return false
+	last := []string{"kv_pool", "free", "not_known"}
+	slices.SortStableFunc(parts, func(a, b series.Part) int {
+		return cmp.Compare(slices.Index(last, a.Name), slices.Index(last, b.Name))
+	})
+	return parts
 }
 
 // keys draws the legend of parts and returns the line it ends on.

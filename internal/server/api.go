@@ -38,6 +38,9 @@ func register(mux *http.ServeMux, o *Options, m *metrics) *api {
 	a.registerPlans()
 	a.registerVerify()
 	models := sync.OnceValue(func() Models { return Models{digest.Models(context.Background(), a.planner.Planner, "")} })
+	if o.Page != nil {
+		go models() // the page asks for it first, and it takes a moment
+	}
 	get(a, "models", "List the models known by name", func() Models { return models() })
 	get(a, "accelerators", "List the accelerators, with the source of each figure", func() Accelerators { return Accelerators{hw.All()} })
 	get(a, "options", "List the engines' flags that a request may carry", options)

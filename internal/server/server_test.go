@@ -282,6 +282,20 @@ func TestWhoMayAsk(t *testing.T) {
 	}
 }
 
+// A browser's question beforehand is answered for the origin that was named, and no other.
+func TestPreflight(t *testing.T) {
+	h := handler(Options{Origin: "https://b.example"})
+	for origin, want := range map[string]int{"https://b.example": 204, "https://evil.example": 405} {
+		r := httptest.NewRequest("OPTIONS", "/v1/plan", nil)
+		r.Header.Set("Origin", origin)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if allowed := w.Header().Get("Access-Control-Allow-Origin"); w.Code != want || (allowed == origin) != (want == 204) {
+			t.Errorf("%s: %d, allowed %q", origin, w.Code, allowed)
+		}
+	}
+}
+
 // The end of the context ends the server, after what is under way.
 func TestGracefulStop(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
