@@ -161,6 +161,7 @@ type vit struct {
 	outBias        bool
 	mlpBias        bool
 	rms            bool // norms have no biases
+	wholeOut       bool // ranks do not divide what goes out of attention
 	qkNorm         int  // width of a norm of queries, and of one of keys; 0: none
 	names          vitNames
 }
@@ -211,12 +212,21 @@ func (t *towers) vit(v vit) {
 			}
 			t.linear(qkv[min(i, len(qkv)-1)], axis, whole(v.width), v.qkvBias)
 		}
-		t.out(at+n.out, whole(v.width), inside, v.outBias)
+		out := inside
+		if v.wholeOut {
+			out = whole(inside.Size)
+		}
+		t.out(at+n.out, whole(v.width), out, v.outBias)
 		if v.qkNorm > 0 {
 			t.norm(at+"attn.q_norm", v.qkNorm, false)
 			t.norm(at+"attn.k_norm", v.qkNorm, false)
 		}
-		t.mlp(inModule(at, n.in), at+n.down, v.width, v.mlp, v.width, v.gated, v.mlpBias)
+		if t.stage == EveryStage && !v.gated { // Transformers' own, which is not merged
+			t.conv(at+n.in, v.mlp, v.width, v.mlpBias)
+			t.conv(at+n.down, v.width, v.mlp, v.mlpBias)
+		} else {
+			t.mlp(inModule(at, n.in), at+n.down, v.width, v.mlp, v.width, v.gated, v.mlpBias)
+		}
 		for _, name := range n.norms {
 			t.norm(at+name, v.width, !v.rms)
 		}

@@ -44,6 +44,16 @@ var towerKinds = map[string]func(*towers){
 	"Gemma4ForConditionalGeneration":            gemma4Tower,
 	"DeepseekVLV2ForCausalLM":                   deepSeekVL2Tower,
 	"ColModernVBertForRetrieval":                colModernVBertTower,
+	"VideoLlavaForConditionalGeneration":        videoLlavaTower,
+	"DeepseekVLForConditionalGeneration":        deepSeekVLTower,
+	"DeepseekVLHybridForConditionalGeneration":  deepSeekVLHybridTower,
+	"GotOcr2ForConditionalGeneration":           gotOCR2Tower,
+	"AyaVisionForConditionalGeneration":         ayaVisionTower,
+	"VideoLlama3ForConditionalGeneration":       videoLlama3Tower,
+	"FuyuForCausalLM":                           fuyuTower,
+	"GlmImageForConditionalGeneration":          glmImageTower,
+	"Ovis2ForConditionalGeneration":             ovis2Tower,
+	"InstructBlipForConditionalGeneration":      instructBlipTower,
 	"AriaForConditionalGeneration":              ariaTower,
 }
 
