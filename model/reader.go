@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 
 	"headcount/checkpoint"
@@ -20,6 +21,7 @@ type reader struct {
 	*Config
 	arch       string // the architecture that chose the family, "" if the text config's type did
 	err        *problem.Error
+	most       int64 // that a size may be; 0: maxSize
 	provenance map[string]string
 }
 
@@ -56,15 +58,16 @@ func (r *reader) whole(key string, low int64) (int, bool) {
 		return 0, false
 	}
 	n, isInt := v.Int()
+	most := cmp.Or(r.most, maxSize)
 	switch {
 	case !isInt && beyond(v):
-		r.fail(problem.BadValue, key, "greater than %d", int64(maxSize))
+		r.fail(problem.BadValue, key, "greater than %d", most)
 	case !isInt:
 		r.fail(problem.BadValue, key, "not a whole number")
 	case n < low:
 		r.fail(problem.BadValue, key, "less than %d", low)
-	case n > maxSize:
-		r.fail(problem.BadValue, key, "greater than %d", int64(maxSize))
+	case n > most:
+		r.fail(problem.BadValue, key, "greater than %d", most)
 	default:
 		return int(n), true
 	}

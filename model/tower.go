@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"headcount/dtype"
+	"headcount/problem"
 )
 
 // A towers collects what a checkpoint holds beside its text model: encoders of pictures or
@@ -56,20 +57,27 @@ func (t *towers) sub(keys ...string) *reader {
 	v, ok := t.top.text.nested(keys)
 	if !ok {
 		r := newReader(&Config{top: t.top.text, text: newView(nil, "")})
-		r.fail("missing_field", strings.Join(keys, "."), "missing")
+		r.fail(problem.MissingField, strings.Join(keys, "."), "missing")
 		t.subs = append(t.subs, r)
 		return r
 	}
-	r := newReader(&Config{top: v, text: v, path: strings.Join(keys, ".")})
+	return t.bounded(newReader(&Config{top: v, text: v, path: strings.Join(keys, ".")}))
+}
+
+// maxTower bounds the sizes of a tower, so that no product of three overflows. It is far
+// above any.
+const maxTower = 1 << 17
+
+// bounded keeps a reader for its error.
+func (t *towers) bounded(r *reader) *reader {
+	r.most = maxTower
 	t.subs = append(t.subs, r)
 	return r
 }
 
 // topReader reads the outer level.
 func (t *towers) topReader() *reader {
-	r := newReader(t.top)
-	t.subs = append(t.subs, r)
-	return r
+	return t.bounded(newReader(t.top))
 }
 
 // has reports whether there is a config at a key of the outer level.

@@ -1,6 +1,9 @@
 package model
 
-import "headcount/dtype"
+import (
+	"headcount/dtype"
+	"headcount/problem"
+)
 
 // siglip adds a SigLIP encoder (vllm siglip.py): of so many layers, with the norm at its end
 // or without. The head that pools is left out.
@@ -91,7 +94,7 @@ func (t *towers) llavaEncoder() (c *reader) {
 	case "pixtral":
 		t.pixtral(name, c, layers)
 	default:
-		c.fail("unsupported", "model_type", "not an encoder that is known")
+		c.fail(problem.Unsupported, "model_type", "not an encoder that is known")
 	}
 	return c
 }
@@ -251,7 +254,7 @@ func (r *reader) ariaQueries() int {
 		most = max(most, n)
 	}
 	if most < 1 || most > maxSize {
-		r.fail("missing_field", "projector_patch_to_query_dict", "names no number of queries")
+		r.fail(problem.MissingField, "projector_patch_to_query_dict", "names no number of queries")
 		return 1
 	}
 	return int(most)

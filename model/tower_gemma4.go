@@ -1,6 +1,9 @@
 package model
 
-import "headcount/dtype"
+import (
+	"headcount/dtype"
+	"headcount/problem"
+)
 
 // gemma4Tower sees and hears with Transformers' own modules, which every rank holds whole
 // (vllm gemma4_mm.py; transformers modeling_gemma4.py).
@@ -56,6 +59,10 @@ func (t *towers) gemma4Audio(c *reader) {
 		at := name + ".subsample_conv_projection.layer" + string(rune('0'+i))
 		t.conv(at+".conv", n, 3*3*channels, false)
 		t.norm(at+".norm", n, false)
+		if n < 1 || n > maxTower || i > 9 {
+			c.fail(problem.BadValue, "subsampling_conv_channels", "not a few numbers of channels")
+			return
+		}
 		channels, left = n, left/2
 	}
 	t.conv(name+".subsample_conv_projection.input_proj_linear", width, channels*left, false)

@@ -1,6 +1,9 @@
 package model
 
-import "headcount/dtype"
+import (
+	"headcount/dtype"
+	"headcount/problem"
+)
 
 // llama4Tower shuffles the patches of its encoder into fewer, wider ones (vllm mllama4.py).
 func llama4Tower(t *towers) {
@@ -66,10 +69,8 @@ func (t *towers) moonViT(cast bool) {
 	v.outBias, v.mlpBias = v.qkvBias, c.flag("linear_bias", true)
 	t.vit(v)
 	t.norm("vision_tower.encoder.final_layernorm", width, !rms)
-	merge := 1
-	for _, n := range c.ints("merge_kernel_size") {
-		merge *= int(n)
-	}
+	kernel := c.pair("merge_kernel_size")
+	merge := kernel[0] * kernel[1]
 	kind, _ := c.Text("mm_projector_type")
 	second := kind == "patchmergerv2"
 	if !second {
@@ -180,24 +181,35 @@ func internS1Tower(t *towers) {
 
 // pair reads two sizes, or one that counts for both.
 func (r *reader) pair(key string) [2]int {
-	if n, ok := r.Int(key); ok && n > 0 && n <= maxSize {
+	if n, ok := r.Int(key); ok && n > 0 && n <= maxTower {
 		return [2]int{int(n), int(n)}
 	}
 	list, _ := r.List(key)
 	if len(list) != 2 {
-		r.fail("missing_field", key, "not two sizes")
+		r.fail(problem.MissingField, key, "not two sizes")
 		return [2]int{1, 1}
 	}
 	var out [2]int
 	for i := range out {
 		n, ok := list[i].Int()
-		if !ok || n < 1 || n > maxSize {
-			r.fail("bad_value", key, "not two sizes")
+		if !ok || n < 1 || n > maxTower {
+			r.fail(problem.BadValue, key, "not two sizes")
 			n = 1
 		}
 		out[i] = int(n)
 	}
 	return out
+}
+
+// widened is a width times the ratio at key.
+func (r *reader) widened(width int, key string) int {
+	const most = 64
+	ratio, ok := r.Float(key)
+	if !ok || !(ratio > 0 && ratio <= most) {
+		r.fail(problem.BadValue, key, "not between 0 and %d", most)
+		return width
+	}
+	return int(float64(width) * ratio)
 }
 
 // ovisTower is AIMv2, whose states become probabilities over a vocabulary of pictures, of
@@ -207,7 +219,7 @@ func ovisTower(t *towers) {
 	c := t.sub("visual_tokenizer_config")
 	b := t.sub("visual_tokenizer_config", "backbone_config")
 	if kind, _ := b.Text("model_type"); kind != "aimv2" && kind != "aimv2_vision_model" {
-		b.fail("unsupported", "model_type", "not an encoder that is known")
+		b.fail(problem.Unsupported, "model_type", "not an encoder that is known")
 	}
 	width, patch := b.size("hidden_size"), b.size("patch_size")
 	const trunk = name + ".backbone.trunk.blocks"
@@ -338,8 +350,7 @@ func deepSeekVL2Tower(t *towers) {
 	const name = "vision"
 	c, p := t.sub("vision_config"), t.sub("projector_config")
 	width, patch := c.size("width"), c.size("patch_size")
-	ratio, _ := c.Float("mlp_ratio")
-	inner := int(float64(width) * max(0, min(ratio, 64)))
+	inner := c.widened(width, "mlp_ratio")
 	t.plain(name+".pos_embed", square(c.opt("image_size", 384), patch), width)
 	t.conv(name+".patch_embed.proj", width, 3*patch*patch, true)
 	t.layers(c.size("layers"), func() {

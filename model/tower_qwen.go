@@ -1,6 +1,9 @@
 package model
 
-import "headcount/dtype"
+import (
+	"headcount/dtype"
+	"headcount/problem"
+)
 
 // turned adds the table of rotary positions of a tower whose heads turn by half: 8192 rows
 // of cosines and sines (vllm rotary_embedding, get_rope).
@@ -12,9 +15,8 @@ func (t *towers) turned(headDim int) {
 func qwen2VLTower(t *towers) {
 	c := t.sub("vision_config")
 	width, heads := c.size("embed_dim"), c.size("num_heads")
-	ratio, _ := c.Float("mlp_ratio")
 	t.patches("visual.patch_embed.proj", c, width, false)
-	t.vit(vit{name: "visual.blocks", layers: c.size("depth"), width: width, heads: heads, mlp: int(float64(width) * ratio), names: qkvNames}.biased())
+	t.vit(vit{name: "visual.blocks", layers: c.size("depth"), width: width, heads: heads, mlp: c.widened(width, "mlp_ratio"), names: qkvNames}.biased())
 	t.merger("visual.merger", mergerMLP, width, width, c.opt("spatial_merge_size", 2), c.size("hidden_size"), true)
 	t.turned(width / max(heads, 1))
 }
@@ -54,7 +56,11 @@ func qwen3VLTower(t *towers) {
 func (t *towers) patches(name string, c *reader, width int, biased bool) {
 	side := c.size("patch_size")
 	channels, _ := c.first("in_channels", "in_chans", "num_channels")
-	t.conv(name, width, max(channels, 3)*c.opt("temporal_patch_size", 2)*side*side, biased)
+	frames := c.opt("temporal_patch_size", 2)
+	if frames > 1<<10 {
+		c.fail(problem.BadValue, "temporal_patch_size", "more than %d frames in a patch", 1<<10)
+	}
+	t.conv(name, width, max(channels, 3)*frames*side*side, biased)
 }
 
 // Names of a merger's norm and its two projections.

@@ -111,8 +111,9 @@ func newStorage(m *model.Model) *storage {
 		t := &m.Tensors[i]
 		layer, inside, inLayer := split(t.Name)
 		at := -1 // the model's own layer; -1: outside of layers
-		var params []int
+		params := outer.ofTower(t.Name)
 		switch {
+		case params != nil:
 		case !inLayer:
 			params = outer.outside(t.Name)
 		case layer < len(m.Layers):
@@ -219,7 +220,7 @@ func (t *tally) stored(params []model.Param, list []stored, times int64) {
 		for _, j := range s.params {
 			p := &params[j]
 			held = t.plus(held, t.elements(p))
-			whole += int64(p.Rows.Size) * int64(max(p.Cols.Size, 1)) * int64(max(p.Experts, 1))
+			whole = t.plus(whole, t.times(t.times(int64(p.Rows.Size), int64(max(p.Cols.Size, 1))), int64(max(p.Experts, 1))))
 			rows = rows || p.Rows.Split != model.Whole
 			cols = cols || p.Cols.Size > 0 && p.Cols.Split != model.Whole
 		}
@@ -266,6 +267,17 @@ func placesOf(params []model.Param) places {
 		out[params[i].Name] = append(out[params[i].Name], i)
 	}
 	return out
+}
+
+// ofTower finds a tower's parameter, whose name has stars for the numbers of layers.
+func (p places) ofTower(name string) []int {
+	parts := strings.Split(name, ".")
+	for i := range parts {
+		if number(parts[i]) >= 0 {
+			parts[i] = "*"
+		}
+	}
+	return p[strings.Join(parts, ".")]
 }
 
 // outside finds a parameter outside of layers, whatever its wrapper puts before the name.
