@@ -58,9 +58,9 @@ func TestTowers(t *testing.T) {
 func TestTowersUnknown(t *testing.T) {
 	const llava = `{"architectures": ["LlavaForConditionalGeneration"], "model_type": "llava", "vision_config": %s}`
 	for config, want := range map[string]string{
-		fmt.Sprintf(llava, `{"model_type": "clip_vision_model", "hidden_size": 9007199254740993}`): "vision_config.hidden_size = 9007199254740993: greater than 131072",
-		fmt.Sprintf(llava, `{"model_type": "dinov2"}`):                                             "not an encoder that is known",
-		`{"architectures": ["NewVLForConditionalGeneration"], "model_type": "llava"}`:              "beyond its llama decoder",
+		fmt.Sprintf(llava, `{"model_type": "clip_vision_model", "hidden_size": 9007199254740993}`):     "vision_config.hidden_size = 9007199254740993: greater than 131072",
+		fmt.Sprintf(llava, `{"model_type": "dinov2"}`):                                                 "not an encoder that is known",
+		`{"architectures": ["NewVLForConditionalGeneration"], "text_config": {"model_type": "llama"}}`: "towers beside the text model",
 	} {
 		_, m := towerOf(t, config)
 		if !strings.Contains(m.WeightsUnknown, want) || !m.Towers || len(m.Layers) == 0 {
