@@ -18,6 +18,7 @@ type Requests struct {
 // A RequestLine is one layout.
 type RequestLine struct {
 	Label  string               `json:"label"`
+	Line   int                  `json:"line" doc:"which line of capacity it is a point of"`
 	Points []engine.Concurrency `json:"points"`
 }
 
@@ -39,7 +40,7 @@ func requestsOf(ctx context.Context, p Planner, q *Query, reports []*headcount.R
 			return nil, err
 		}
 		if points := ordered(at.KVCache.Concurrency); len(points) > 0 {
-			f.Lines = append(f.Lines, RequestLine{names[i], points})
+			f.Lines = append(f.Lines, RequestLine{names[i], q.line(i), points})
 		}
 	}
 	if len(f.Lines) == 0 {

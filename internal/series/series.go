@@ -121,7 +121,7 @@ func Draw(ctx context.Context, p Planner, q Query) (*Figures, error) {
 	}
 	gpu, err := q.Requests[q.Lead].Device()
 	if err == nil && gpu != nil {
-		f.Roofline = rooflineOf(gpu, sweeps[leadSweep(&q)], q.TP)
+		f.Roofline = rooflineOf(gpu, sweeps[q.line(q.Lead)], q.TP)
 	}
 	return f, err
 }
@@ -138,9 +138,9 @@ func (q *Query) lines() []headcount.Request {
 	return out
 }
 
-// leadSweep is the line that the leading request is of.
-func leadSweep(q *Query) int {
-	return slices.IndexFunc(q.lines(), func(line headcount.Request) bool { return sameButTP(&line, &q.Requests[q.Lead]) })
+// line is which of the lines a request is on.
+func (q *Query) line(i int) int {
+	return slices.IndexFunc(q.lines(), func(line headcount.Request) bool { return sameButTP(&line, &q.Requests[i]) })
 }
 
 // sweep plans each line at each size: [lines][sizes].

@@ -240,3 +240,24 @@ func TestNothingKnown(t *testing.T) {
 		}
 	}
 }
+
+// A request that is refused has no line of requests; those after it keep their number, and
+// with it their colour.
+func TestRequestsKeepTheirLine(t *testing.T) {
+	const gpu = "h100"
+	f, err := Draw(t.Context(), &headcount.Planner{}, Query{Requests: []headcount.Request{
+		{Model: "llama-3-70b", GPU: gpu, Layout: layout.Layout{TP: 16}},
+		{Model: "gpt-oss-120b", GPU: gpu, Layout: layout.Layout{TP: 16}}, // 8 KV heads, which it does not replicate
+		{Model: "qwen3-32b", GPU: gpu, Layout: layout.Layout{TP: 16}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []int
+	for _, line := range f.Requests.Lines {
+		lines = append(lines, line.Line)
+	}
+	if !slices.Equal(lines, []int{0, 2}) {
+		t.Errorf("lines %v, want 0 and 2", lines)
+	}
+}

@@ -175,7 +175,7 @@ export function capacity(c, width, tp) {
 
 // requests: how many fit against their length.
 export function requests(r, width) {
-  const points = r.lines.flatMap((line, i) => line.points.map((p) => ({ ...p, i, label: line.label }))).filter((p) => p.requests > 0);
+  const points = r.lines.flatMap((line) => line.points.map((p) => ({ ...p, i: line.line, label: line.label }))).filter((p) => p.requests > 0);
   const labels = r.lines.map((line) => line.label);
   const y = logarithmic(points.map((p) => p.requests), "requests", count);
   const lengths = [...new Set(points.map((p) => p.tokens))].sort(d3.ascending);
@@ -190,7 +190,7 @@ export function requests(r, width) {
       Plot.ruleY([1].filter((v) => v > y.y.domain[0] && v < y.y.domain[1]), { ...dashed, title: () => "one request" }),
       Plot.lineY(points, { x: "tokens", y: "requests", z: "i", sort: "tokens", stroke: (p) => lineColor(p.i), strokeWidth: 2 }),
       Plot.dot(points, { x: "tokens", y: "requests", symbol: "i", fill: (p) => lineColor(p.i), r: 3 }),
-      named(labels),
+      named(labels, (at) => lineColor(r.lines[at].line)),
       tip(points, "tokens", "requests", (p) => `${p.label}\n${d3.format(",.2f")(p.requests)} requests of ${d3.format(",")(p.tokens)} tokens`),
     ],
   });
