@@ -132,6 +132,9 @@ func (c *comparison) causes() []cause {
 		add("enable_prefix_caching", "prefix caching is "+onOff(on), change(&on, func(r *headcount.Request) **bool { return &r.EnablePrefixCaching }))
 		add("async_scheduling", "asynchronous scheduling is "+onOff(on), change(&on, func(r *headcount.Request) **bool { return &r.AsyncScheduling }))
 	}
+	for _, dtype := range [...]string{"float16", "float32"} {
+		add("dtype", "the model runs in "+dtype, change(dtype, func(r *headcount.Request) *string { return &r.DType }))
+	}
 	for _, dtype := range [...]string{"float32", "bfloat16"} {
 		add("mamba_ssm_cache_dtype", "states are kept in "+dtype, change(dtype, func(r *headcount.Request) *string { return &r.MambaSSMCacheDType }))
 	}

@@ -86,7 +86,9 @@ func (c *comparison) roughTokens(tokens, lo, hi int64) {
 	middle := lo + (hi-lo)/2
 	check := Check{Name: "max_total_num_tokens", Predicted: middle, Observed: tokens, Estimate: true, Exact: lo <= tokens && tokens <= hi,
 		How: fmt.Sprintf("by the rule of SGLang %s; the log's release is not it, or not said", sglang.Version)}
-	if middle > 0 {
+	if check.Exact {
+		check.Predicted = tokens
+	} else if middle > 0 {
 		check.Difference = float64(tokens-middle) / float64(middle)
 	}
 	check.Agrees = math.Abs(check.Difference) <= c.verifier.tolerance()

@@ -8,7 +8,6 @@ const sglangName = "sglang"
 var sglangWordings = []wording{
 	{"server_args=ServerArgs(", sglangName, func(l *line) {
 		l.announce("server")
-		l.option("arguments", true)
 		l.settings(sglangArguments)
 	}},
 	{"Load weight begin. avail mem=", sglangName, func(l *line) { l.size("memory_begin") }},

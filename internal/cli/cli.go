@@ -74,7 +74,8 @@ reason. It needs no GPU, no Python and no network.`,
 		Example: `  headcount plan llama-3-70b --gpu h100 --tp 8
   headcount plan ./config.json --kv-cache-memory 40GiB --tp 1,2,4,8
   headcount explain deepseek-v3 --gpu h200 --tp 8
-  headcount compare llama-3-70b deepseek-v3 --gpu h200 --tp 8`,
+  headcount compare llama-3-70b deepseek-v3 --gpu h200 --tp 8
+  headcount verify vllm.log`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
