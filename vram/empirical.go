@@ -69,14 +69,15 @@ func (l *Load) Growth() Term {
 	case l.TP > 1 && l.Compiled && (major == 9 || major == 10) && !l.Version.before(Version{0, 12, 0}):
 		return distribution("cuda_growth", "ranks that fuse all-reduce", "ranks")
 	case l.TP > 1:
-		return distribution("cuda_growth", "ranks", "one rank")
+		return distribution("cuda_growth", "ranks", "one rank of Hopper")
 	case l.PP > 1:
-		return distribution("cuda_growth", "stages", "one rank")
+		return distribution("cuda_growth", "stages", "one rank of Hopper")
+	case major < 9:
+		return distribution("cuda_growth", "one rank before Hopper", "one rank of Hopper")
+	case major > 9:
+		return distribution("cuda_growth", "one rank after Hopper", "one rank of Hopper")
 	}
-	if major < 9 {
-		return distribution("cuda_growth", "one rank before Hopper", "one rank")
-	}
-	return distribution("cuda_growth", "one rank")
+	return distribution("cuda_growth", "one rank of Hopper", "one rank before Hopper")
 }
 
 // graphs is the estimate that the engine subtracts for captured graphs. It grows with their

@@ -98,6 +98,19 @@ func (m *Memory) Left() float64 { return m.middle }
 // middle of the bands; 0 where a pool is left or the weights are not known.
 func (m *Memory) Shortage() float64 { return max(-m.middle, 0) }
 
+// Loaded is what an engine says that loading took, as far as a closed form tells: weights
+// and what they leave; ok is false where the weights are not known.
+func (m *Memory) Loaded() (n int64, ok bool) {
+	if m.WeightsBytes == nil {
+		return 0, false
+	}
+	n = *m.WeightsBytes
+	if t := m.Term("loading"); t != nil && t.Basis == Modelled {
+		n += t.P50
+	}
+	return n, true
+}
+
 // Term is the term of a name, nil for none.
 func (m *Memory) Term(name string) *Term {
 	for i := range m.Terms {

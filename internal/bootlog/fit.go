@@ -76,14 +76,11 @@ func (s *Start) bill() *vram.Memory {
 	return best
 }
 
-// loaded is what a bill says that loading takes, GiB.
+// loaded is what a bill says that loading takes, GiB, NaN where that is not known.
 func loaded(m *vram.Memory) float64 {
-	if m.WeightsBytes == nil {
+	n, ok := m.Loaded()
+	if !ok {
 		return math.NaN()
-	}
-	n := *m.WeightsBytes
-	if t := m.Term("loading"); t != nil && t.Basis == vram.Modelled {
-		n += t.P50
 	}
 	return float64(n) / gib
 }
@@ -255,8 +252,12 @@ func Fit(samples []Sample) (out Fitted) {
 		classes[k] = append(classes[k], s)
 	}
 	for k, of := range classes {
+		values := medians(of, k.class)
+		if k.term == "cuda_growth" && len(values) < fewest {
+			continue // the nearest class stands in for it
+		}
 		d := Distribution{Term: k.term, Class: k.class, Starts: len(of)}
-		d.P10, d.P50, d.P90 = spread(medians(of, k.class))
+		d.P10, d.P50, d.P90 = spread(values)
 		out = append(out, d)
 	}
 	slices.SortFunc(out, func(a, b Distribution) int {
@@ -264,6 +265,9 @@ func Fit(samples []Sample) (out Fitted) {
 	})
 	return out
 }
+
+// fewest is how many models a class must have whose middle is to be believed.
+const fewest = 3
 
 // medians are the values of a class's models.
 func medians(samples []Sample, class string) (out []float64) {
