@@ -244,15 +244,11 @@ func TestNothingKnown(t *testing.T) {
 // A request that is refused has no line of requests; those after it keep their number, and
 // with it their colour.
 func TestRequestsKeepTheirLine(t *testing.T) {
-	const gpu = "h100"
-	f, err := Draw(t.Context(), &headcount.Planner{}, Query{Requests: []headcount.Request{
-		{Model: "llama-3-70b", GPU: gpu, Layout: layout.Layout{TP: 16}},
-		{Model: "gpt-oss-120b", GPU: gpu, Layout: layout.Layout{TP: 16}}, // 8 KV heads, which it does not replicate
-		{Model: "qwen3-32b", GPU: gpu, Layout: layout.Layout{TP: 16}},
+	f := draw(t, Query{Requests: []headcount.Request{
+		at("llama-3-70b", "h100", 16),
+		at("gpt-oss-120b", "h100", 16), // 8 KV heads, which it does not replicate
+		at("qwen3-32b", "h100", 16),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var lines []int
 	for _, line := range f.Requests.Lines {
 		lines = append(lines, line.Line)

@@ -470,9 +470,13 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// Between the two widths nothing runs out of its card, with all open.
+// Between the two widths nothing runs out of its card, with all open; and nothing moves for
+// those who asked for no motion.
 func TestWidths(t *testing.T) {
 	p := open(t, wide, "?model=gpt-oss-120b&with=deepseek-v3&open=log&open=kv_pool&open=decode_intensity&open=steps&open=table-strips&open=table-memory&open=table-capacity")
+	if moving := js[int](p, `[...document.querySelectorAll("*")].filter((e) => getComputedStyle(e).transitionDuration !== "0s").length`); moving > 0 {
+		t.Errorf("%d elements move", moving)
+	}
 	for _, width := range []int{360, 480, 700, 821, 1024, 1281, 1401, 1920, 2560} {
 		p.show(screen{width: width, height: 900})
 		p.wait(`[...document.querySelectorAll(".plot svg")].every((svg) => svg.getBoundingClientRect().width <= svg.parentElement.clientWidth + 1)`)
