@@ -20,6 +20,8 @@ type implementation struct {
 	unpack       func(dst []byte, to Format, src, ahead []byte, from Format)
 	transpose    func(dst, src []byte, width int, format Format)
 	combine      func(dst, src, w []float32, width int)
+	lanes        int // of a register of a spread vector
+	dots         func(y *[RowsAtOnce]float32, w []byte, stride int, x []float32)
 	read         func(b []byte) uint64
 	dotPeak      func(iterations int) int64
 	fmaPeak      func(iterations int) int64

@@ -20,6 +20,8 @@ var generic = implementation{
 	unpack:       unpackGeneric,
 	transpose:    transposeGeneric,
 	combine:      combineGeneric,
+	lanes:        1,
+	dots:         dotsGeneric,
 	read:         readGeneric,
 	dotPeak:      peakGeneric,
 	fmaPeak:      peakGeneric,

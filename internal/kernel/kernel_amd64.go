@@ -92,6 +92,7 @@ func assembly() []*implementation {
 	avx2.softmax, avx2.combine = softmax256, combine256
 	avx2.read, avx2.fmaPeak = reader(readAVX2), peakOf(fmaPeakAVX2, 8)
 	avx2.dotPeak = avx2.fmaPeak
+	avx2.lanes, avx2.dots = 8, dotter(dotsAVX2)
 
 	avx512 := avx2
 	avx512.name = "avx512"
@@ -99,6 +100,7 @@ func assembly() []*implementation {
 	avx512.softmax, avx512.combine, avx512.transpose = softmax512, combine512, transpose512
 	avx512.read, avx512.fmaPeak = reader(readAVX512), peakOf(fmaPeakAVX512, 16)
 	avx512.dotPeak = avx512.fmaPeak
+	avx512.lanes, avx512.dots = 16, dotter(dotsAVX512)
 
 	bf16 := avx512
 	bf16.name, bf16.pairs = "avx512bf16", true
@@ -306,5 +308,12 @@ func peakOf(run func(turns int), multiplyAdds int) func(int) int64 {
 		}
 		run(turns)
 		return int64(turns) * 12 * 2 * int64(multiplyAdds)
+	}
+}
+
+// dotter is a kernel of rows behind the checks of [Dots].
+func dotter(run func(y *float32, w *byte, stride int, x *float32, turns int)) func(*[RowsAtOnce]float32, []byte, int, []float32) {
+	return func(y *[RowsAtOnce]float32, w []byte, stride int, x []float32) {
+		run(&y[0], &w[0], stride, &x[0], len(x)/RowColumns)
 	}
 }

@@ -18616,3 +18616,199 @@ turn:
 	JNZ      turn
 	VZEROUPPER
 	RET
+
+// func dotsAVX512(y *float32, w *byte, stride int, x *float32, turns int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotsAVX512(SB), NOSPLIT, $0-40
+	MOVQ         w+8(FP), AX
+	MOVQ         x+24(FP), CX
+	MOVQ         turns+32(FP), DX
+	MOVQ         stride+16(FP), BX
+	LEAQ         (BX)(BX*2), SI
+	VPBROADCASTD upper<>+0(SB), Z8
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+
+turn:
+	VMOVUPS       (CX), Z11
+	VMOVUPS       64(CX), Z12
+	PREFETCHT0    2048(AX)
+	VPSLLD        $0x10, (AX), Z9
+	VPANDD        (AX), Z8, Z10
+	VFMADD231PS   Z9, Z11, Z0
+	VFMADD231PS   Z10, Z12, Z1
+	PREFETCHT0    2048(AX)(BX*1)
+	VPSLLD        $0x10, (AX)(BX*1), Z9
+	VPANDD        (AX)(BX*1), Z8, Z10
+	VFMADD231PS   Z9, Z11, Z2
+	VFMADD231PS   Z10, Z12, Z3
+	PREFETCHT0    2048(AX)(BX*2)
+	VPSLLD        $0x10, (AX)(BX*2), Z9
+	VPANDD        (AX)(BX*2), Z8, Z10
+	VFMADD231PS   Z9, Z11, Z4
+	VFMADD231PS   Z10, Z12, Z5
+	PREFETCHT0    2048(AX)(SI*1)
+	VPSLLD        $0x10, (AX)(SI*1), Z9
+	VPANDD        (AX)(SI*1), Z8, Z10
+	VFMADD231PS   Z9, Z11, Z6
+	VFMADD231PS   Z10, Z12, Z7
+	ADDQ          $0x00000040, AX
+	ADDQ          $0x00000080, CX
+	DECQ          DX
+	JNZ           turn
+	MOVQ          y+0(FP), AX
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, (AX)
+	VADDPS        Z3, Z2, Z2
+	VEXTRACTF64X4 $0x01, Z2, Y3
+	VADDPS        Y3, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X3
+	VADDPS        X3, X2, X2
+	VPERMILPS     $0x4e, X2, X3
+	VADDPS        X3, X2, X2
+	VPERMILPS     $0xb1, X2, X3
+	VADDPS        X3, X2, X2
+	VMOVSS        X2, 4(AX)
+	VADDPS        Z5, Z4, Z4
+	VEXTRACTF64X4 $0x01, Z4, Y5
+	VADDPS        Y5, Y4, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0x4e, X4, X5
+	VADDPS        X5, X4, X4
+	VPERMILPS     $0xb1, X4, X5
+	VADDPS        X5, X4, X4
+	VMOVSS        X4, 8(AX)
+	VADDPS        Z7, Z6, Z6
+	VEXTRACTF64X4 $0x01, Z6, Y7
+	VADDPS        Y7, Y6, Y6
+	VEXTRACTF128  $0x01, Y6, X7
+	VADDPS        X7, X6, X6
+	VPERMILPS     $0x4e, X6, X7
+	VADDPS        X7, X6, X6
+	VPERMILPS     $0xb1, X6, X7
+	VADDPS        X7, X6, X6
+	VMOVSS        X6, 12(AX)
+	VZEROUPPER
+	RET
+
+// func dotsAVX2(y *float32, w *byte, stride int, x *float32, turns int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotsAVX2(SB), NOSPLIT, $0-40
+	MOVQ         w+8(FP), AX
+	MOVQ         x+24(FP), CX
+	MOVQ         turns+32(FP), DX
+	MOVQ         stride+16(FP), BX
+	LEAQ         (BX)(BX*2), SI
+	VPBROADCASTD upper<>+0(SB), Y8
+	VPXOR        Y0, Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+	VPXOR        Y3, Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+
+turn:
+	VMOVUPS      (CX), Y11
+	VMOVUPS      32(CX), Y12
+	PREFETCHT0   2048(AX)
+	VMOVDQU      (AX), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        Y10, Y8, Y10
+	VFMADD231PS  Y9, Y11, Y0
+	VFMADD231PS  Y10, Y12, Y1
+	PREFETCHT0   2048(AX)(BX*1)
+	VMOVDQU      (AX)(BX*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        Y10, Y8, Y10
+	VFMADD231PS  Y9, Y11, Y2
+	VFMADD231PS  Y10, Y12, Y3
+	PREFETCHT0   2048(AX)(BX*2)
+	VMOVDQU      (AX)(BX*2), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        Y10, Y8, Y10
+	VFMADD231PS  Y9, Y11, Y4
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   2048(AX)(SI*1)
+	VMOVDQU      (AX)(SI*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        Y10, Y8, Y10
+	VFMADD231PS  Y9, Y11, Y6
+	VFMADD231PS  Y10, Y12, Y7
+	VMOVUPS      64(CX), Y11
+	VMOVUPS      96(CX), Y12
+	VMOVDQU      32(AX), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        Y10, Y8, Y10
+	VFMADD231PS  Y9, Y11, Y0
+	VFMADD231PS  Y10, Y12, Y1
+	VMOVDQU      32(AX)(BX*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        Y10, Y8, Y10
+	VFMADD231PS  Y9, Y11, Y2
+	VFMADD231PS  Y10, Y12, Y3
+	VMOVDQU      32(AX)(BX*2), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        Y10, Y8, Y10
+	VFMADD231PS  Y9, Y11, Y4
+	VFMADD231PS  Y10, Y12, Y5
+	VMOVDQU      32(AX)(SI*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        Y10, Y8, Y10
+	VFMADD231PS  Y9, Y11, Y6
+	VFMADD231PS  Y10, Y12, Y7
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	DECQ         DX
+	JNZ          turn
+	MOVQ         y+0(FP), AX
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x4e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0xb1, X2, X3
+	VADDPS       X3, X2, X2
+	VMOVSS       X2, 4(AX)
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VADDPS       X5, X4, X4
+	VPERMILPS    $0x4e, X4, X5
+	VADDPS       X5, X4, X4
+	VPERMILPS    $0xb1, X4, X5
+	VADDPS       X5, X4, X4
+	VMOVSS       X4, 8(AX)
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X7
+	VADDPS       X7, X6, X6
+	VPERMILPS    $0x4e, X6, X7
+	VADDPS       X7, X6, X6
+	VPERMILPS    $0xb1, X6, X7
+	VADDPS       X7, X6, X6
+	VMOVSS       X6, 12(AX)
+	VZEROUPPER
+	RET

@@ -287,3 +287,13 @@ func fmaPeakAVX2(turns int)
 //
 //go:noescape
 func dotPeakAVX512(turns int)
+
+// dotsAVX512 multiplies 4 rows, stride bytes apart, of so many lines of 64 bytes.
+//
+//go:noescape
+func dotsAVX512(y *float32, w *byte, stride int, x *float32, turns int)
+
+// dotsAVX2 multiplies 4 rows, stride bytes apart, of so many lines of 64 bytes.
+//
+//go:noescape
+func dotsAVX2(y *float32, w *byte, stride int, x *float32, turns int)

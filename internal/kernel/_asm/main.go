@@ -20,6 +20,7 @@ func main() {
 	softmax()
 	unpack()
 	probe()
+	dots()
 	build.Generate()
 	file := out.String()
 	text, err := os.ReadFile(file)
