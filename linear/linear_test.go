@@ -181,9 +181,12 @@ func TestAllocationFree(t *testing.T) {
 func BenchmarkMul(b *testing.B) {
 	for _, shape := range [][2]int{{8192, 4096}, {8192, 8192}, {1024, 28672}} {
 		b.Run(fmt.Sprintf("%dx%d", shape[0], shape[1]), func(b *testing.B) {
-			const copies = 8 // more than a cache of one processor holds
 			size := 2 * shape[0] * shape[1]
+			copies := (1 << 30) / size // more than a cache holds
 			data, x, y := make([]byte, copies*size), make([]float32, shape[1]), make([]float32, shape[0])
+			for i := range data {
+				data[i] = 0x3f // memory that nobody has written to is one page of zeros
+			}
 			m := New(0)
 			defer m.Close()
 			i := 0

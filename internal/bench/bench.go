@@ -83,7 +83,7 @@ type bench struct {
 // measured is a case under measurement.
 type measured struct {
 	Case
-	*task
+	task
 	work *work
 }
 
@@ -107,7 +107,7 @@ func newBench(opt Options) (*bench, error) {
 			b.close()
 			return nil, err
 		}
-		b.cases = append(b.cases, &measured{c, t, &work{bytes: t.bytes, run: t.run}})
+		b.cases = append(b.cases, &measured{c, t, &work{bytes: t.bytes(), run: t.run}})
 	}
 	return b, nil
 }

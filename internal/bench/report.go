@@ -32,7 +32,7 @@ type ProbeResult struct {
 // A Result is one case, on one rank.
 type Result struct {
 	Name       string     `json:"name"`
-	Variant    string     `json:"variant"`
+	Variant    string     `json:"variant"` // "" for a product
 	TP         int        `json:"tensor_parallel_size"`
 	DType      dtype.Type `json:"kv_cache_dtype"`
 	QueryHeads int        `json:"query_heads"`
@@ -40,6 +40,8 @@ type Result struct {
 	KeyDim     int        `json:"key_dim"`
 	ValueDim   int        `json:"value_dim"`
 	LatentDim  int        `json:"latent_dim"`
+	Rows       int        `json:"rows,omitempty"` // of the matrix; heads and widths are then 0
+	Cols       int        `json:"cols,omitempty"`
 	Sequences  int        `json:"sequences"` // of one length
 	Tokens     int64      `json:"tokens"`    // in the cache, of all sequences
 
@@ -76,7 +78,7 @@ func (b *bench) report(stolen *float64) *Report {
 		Pairs: probe(b.roof.pairs, b.roof.pairsFLOP), FMA: probe(b.roof.fma, b.roof.fmaFLOP),
 	}
 	for _, c := range b.cases {
-		r.Cases = append(r.Cases, c.result(b.roof.under(c.pairs)))
+		r.Cases = append(r.Cases, c.result(b.roof.under(c.pairs())))
 	}
 	r.Musts = r.musts()
 	return r
@@ -84,18 +86,20 @@ func (b *bench) report(stolen *float64) *Report {
 
 // result reads one case off, under a roof.
 func (c *measured) result(over roofline.Roof) Result {
-	g, t := c.layout.Geometry, c.work.timing()
-	cost := roofline.Cost{FLOP: c.predicted.FLOP, Bytes: c.read(len(c.work.samples) + 1)} // and the first round
+	t, predicted := c.work.timing(), c.predicted()
+	cost := roofline.Cost{FLOP: predicted.FLOP, Bytes: c.read(len(c.work.samples) + 1)} // and the first round
 	r := Result{
-		Name: c.Name(), Variant: c.Geometry.Variant(), TP: c.TP, DType: c.DType,
-		QueryHeads: g.QueryHeads, KVHeads: g.KVHeads, KeyDim: g.KeyDim, ValueDim: g.ValueDim, LatentDim: g.LatentDim,
-		Sequences: len(c.batch.Tables), Tokens: c.tokens(),
+		Name: c.Name(), TP: max(c.TP, 1), DType: c.DType,
 		BytesRead: int64(cost.Bytes), FLOP: int64(cost.FLOP), Intensity: float64(cost.Intensity()), Timing: t,
 		BytesPerSec: perSecond(int64(cost.Bytes), t.Median), FLOPPerSec: perSecond(int64(cost.FLOP), t.Median),
-		Instructions: instructions(c.pairs),
-		Predicted:    Prediction{BytesRead: int64(c.predicted.Bytes), Intensity: float64(c.predicted.Intensity())},
+		Instructions: instructions(c.pairs()),
+		Predicted:    Prediction{BytesRead: int64(predicted.Bytes), Intensity: float64(predicted.Intensity())},
 	}
-	r.Predicted.Seconds, _ = over.Seconds(c.predicted)
+	if c.Rows == 0 {
+		r.Variant = c.Geometry.Variant()
+	}
+	c.describe(&r)
+	r.Predicted.Seconds, _ = over.Seconds(predicted)
 	at := over.Place(cost.Intensity())
 	r.Bound = string(at.Bound)
 	switch at.Bound {
@@ -151,12 +155,17 @@ func (r *Report) musts() []Must {
 	}{{"g = 1, fp8", mha}, {"g = 4, fp8", gqa16}, {"g = 8, fp8", gqa8}} {
 		add(c.name, "tokens/s in bf16", 1.3, 1.7, r.on(c.g, fp8).tokensPerSec(), r.on(c.g, bf16).tokensPerSec())
 	}
+	for _, c := range r.Cases {
+		if c.Rows > 0 {
+			add("GEMV, bf16", "streaming read", 0.95, 1, c.BytesPerSec, r.Roof.Stream.PerSecond)
+		}
+	}
 	return musts
 }
 
 // on is the result of a layer on one rank of one, zero if it was not measured.
 func (r *Report) on(g attn.Geometry, t dtype.Type) Result {
-	name := Case{g, 1, t}.Name()
+	name := layer(g, 1, t).Name()
 	for _, c := range r.Cases {
 		if c.Name == name {
 			return c

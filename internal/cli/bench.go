@@ -65,7 +65,7 @@ still holds: the cases take turns on a buffer larger than the last-level cache.`
 			return err
 		},
 	}
-	cmd.Flags().StringSliceVar(&cases, "cases", nil, "measure the cases with these `words` in their names: mla, gqa-8, \"tp 8\", fp8")
+	cmd.Flags().StringSliceVar(&cases, "cases", nil, "measure the cases with these `words` in their names: mla, gqa-8, \"tp 8\", fp8, gemv")
 	cmd.Flags().IntVar(&opt.Rounds, "rounds", 0, fmt.Sprintf("rounds of every case (default as many as %s allow)", benchBudget))
 	cmd.Flags().Var(&byteSize{&opt.Memory}, "memory", "buffer that rounds take turns on (default twice the last-level cache, at most a fourth of free memory)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one object")
@@ -89,8 +89,8 @@ func showBench(out io.Writer, r *bench.Report) {
 	w := newTable(out, tabwriter.AlignRight)
 	fmt.Fprintln(w, "one rank       \theads×width\tread\tMFLOP\tFLOP/B\tms\tp10–p90\tpredicted\tGB/s\tGFLOP/s\tof roof\trounds\t")
 	for _, c := range r.Cases {
-		fmt.Fprintf(w, "%-15s\t%d/%d×%d\t%s\t%.0f\t%s\t%s\t%s–%s\t%s\t%.1f\t%.1f\t%.2f %s\t%s\t\n",
-			c.Name, c.QueryHeads, c.KVHeads, c.KeyDim, units.Bytes(c.BytesRead), float64(c.FLOP)/1e6, units.Digits(c.Intensity, 3),
+		fmt.Fprintf(w, "%-15s\t%s\t%s\t%.0f\t%s\t%s\t%s–%s\t%s\t%.1f\t%.1f\t%.2f %s\t%s\t\n",
+			c.Name, benchShape(c), units.Bytes(c.BytesRead), float64(c.FLOP)/1e6, units.Digits(c.Intensity, 3),
 			millis(c.Median), millis(c.P10), millis(c.P90), millis(c.Predicted.Seconds), c.BytesPerSec/1e9, c.FLOPPerSec/1e9,
 			c.Share, roofWord[c.Bound], benchRounds(c.Timing))
 	}
@@ -159,6 +159,14 @@ func showPredicted(out io.Writer, r *bench.Report) {
 
 // roofWord is the limit that binds.
 var roofWord = map[string]string{string(roofline.Bandwidth): "read", string(roofline.Compute): "peak"}
+
+// benchShape is query heads / KV heads × width, or a matrix's rows × columns.
+func benchShape(c bench.Result) string {
+	if c.Rows > 0 {
+		return fmt.Sprintf("%d×%d", c.Rows, c.Cols)
+	}
+	return fmt.Sprintf("%d/%d×%d", c.QueryHeads, c.KVHeads, c.KeyDim)
+}
 
 // millis prints milliseconds with three digits.
 func millis(seconds float64) string { return units.Digits(seconds*1e3, 3) }
