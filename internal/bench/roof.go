@@ -10,7 +10,7 @@ import (
 
 // A roof is the probes of what this machine can do at most, on all threads at once.
 type roof struct {
-	stream, blocks, pairs, fma *work
+	stream, blocks, fma, pairs *work // pairs is nil where kernels do not use them
 	bytes                      int64 // that a turn of stream and blocks reads
 	pairsFLOP, fmaFLOP         int64 // of a turn of all threads
 }
@@ -30,7 +30,9 @@ func newRoof(b *bench) *roof {
 			kernel.Read(window[i*size : (i+1)*size])
 		}
 	})}
-	r.pairs, r.pairsFLOP = b.arithmetic(kernel.DotPeak)
+	if kernel.Pairs() {
+		r.pairs, r.pairsFLOP = b.arithmetic(kernel.DotPeak)
+	}
 	r.fma, r.fmaFLOP = b.arithmetic(kernel.FMAPeak)
 	return r
 }
@@ -66,13 +68,19 @@ func share[T any](xs []T, worker, workers int) []T {
 	return xs[len(xs)*worker/workers : len(xs)*(worker+1)/workers]
 }
 
-func (r *roof) works() []*work { return []*work{r.stream, r.blocks, r.pairs, r.fma} }
+func (r *roof) works() []*work {
+	all := []*work{r.stream, r.blocks, r.fma}
+	if r.pairs != nil {
+		all = append(all, r.pairs)
+	}
+	return all
+}
 
 // under is the roof over work that multiplies pairs of bfloat16, or float32s.
 func (r *roof) under(pairs bool) roofline.Roof {
 	over := roofline.Roof{Bandwidth: units.BytesPerSec(perSecond(r.bytes, r.stream.timing().Median))}
 	over.Peak = units.FLOPPerSec(perSecond(r.fmaFLOP, r.fma.timing().Median))
-	if pairs {
+	if pairs && r.pairs != nil {
 		over.Peak = units.FLOPPerSec(perSecond(r.pairsFLOP, r.pairs.timing().Median))
 	}
 	return over

@@ -108,6 +108,9 @@ func showBench(out io.Writer, r *bench.Report) {
 		if !m.Reached {
 			reached = "not reached"
 		}
+		if m.Disturbed {
+			reached = "! " + reached
+		}
 		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%s\t%s\n", m.Name, m.Measured, m.Least, m.Aim, m.Of, reached)
 	}
 	w.Flush()
@@ -129,9 +132,12 @@ func showMachine(out io.Writer, r *bench.Report) {
 	default:
 		fmt.Fprintf(out, "Buffer %s, last-level cache %s\n", buffer, units.Bytes(*m.CacheBytes))
 	}
-	fmt.Fprintf(out, "Roof   read %s as a stream, %s in random blocks of 8 KiB; %s in pairs of bf16, %s in f32\n",
-		units.BytesPerSec(r.Roof.Stream.PerSecond), units.BytesPerSec(r.Roof.Blocks.PerSecond),
-		units.FLOPPerSec(r.Roof.Pairs.PerSecond), units.FLOPPerSec(r.Roof.FMA.PerSecond))
+	fmt.Fprintf(out, "Roof   read %s as a stream, %s in random blocks of 8 KiB; compute %s in f32", units.BytesPerSec(r.Roof.Stream.PerSecond),
+		units.BytesPerSec(r.Roof.Blocks.PerSecond), units.FLOPPerSec(r.Roof.FMA.PerSecond))
+	if p := r.Roof.Pairs; p != nil {
+		fmt.Fprintf(out, ", %s in pairs of bf16", units.FLOPPerSec(p.PerSecond))
+	}
+	fmt.Fprintln(out)
 	unseen := strings.Join(m.NotGatedOn, ", ")
 	if s := m.StealShare; s != nil && *s >= 0.005 {
 		unseen += fmt.Sprintf("; a hypervisor gave %.0f %% of the CPUs' time to others", *s*100)
@@ -183,13 +189,14 @@ func benchRounds(t bench.Timing) string {
 // plotBench draws the cases under the roof that was measured.
 func plotBench(r *bench.Report, file string) error {
 	f := series.NewRoofline(fmt.Sprintf("Decode attention on one rank: %s, %s", r.Machine.Processor, units.Plural(r.Machine.Threads, "thread")))
-	stream := units.BytesPerSec(r.Roof.Stream.PerSecond)
-	for _, peak := range []struct {
-		label string
-		rate  units.FLOPPerSec
-	}{{"pairs of bf16", units.FLOPPerSec(r.Roof.Pairs.PerSecond)}, {"f32", units.FLOPPerSec(r.Roof.FMA.PerSecond)}} {
-		f.Under(fmt.Sprintf("%v as a stream, %v in %s", stream, peak.rate, peak.label), roofline.Roof{Peak: peak.rate, Bandwidth: stream})
+	ceiling := func(p *bench.ProbeResult, in string) {
+		if p != nil {
+			roof := roofline.Roof{Peak: units.FLOPPerSec(p.PerSecond), Bandwidth: units.BytesPerSec(r.Roof.Stream.PerSecond)}
+			f.Under(fmt.Sprintf("%v as a stream, %v in %s", roof.Bandwidth, roof.Peak, in), roof)
+		}
 	}
+	ceiling(r.Roof.Pairs, "pairs of bf16")
+	ceiling(&r.Roof.FMA, "f32")
 	for _, c := range r.Cases {
 		f.Predict(series.RooflinePoint{TP: []int{c.TP}, Intensity: c.Predicted.Intensity})
 		f.Measure(c.Name, units.Intensity(c.Intensity), units.FLOPPerSec(c.FLOPPerSec))
