@@ -119,11 +119,12 @@ func TestSelect(t *testing.T) {
 // Turns that lost time are discarded; if hardly one is left, the least disturbed are shown.
 func TestTiming(t *testing.T) {
 	ms := func(n float64) time.Duration { return time.Duration(n * float64(time.Millisecond)) }
-	w := &work{samples: []sample{{ms(10), 0}, {ms(40), ms(30)}, {ms(12), ms(0.1)}, {ms(11), 0}, {ms(30), ms(20)}}}
+	lost := func(took, lost float64) sample { return sample{ms(took), ms(lost), ms(lost)} }
+	w := &work{samples: []sample{lost(10, 0), lost(40, 30), lost(12, 0.1), lost(11, 0), lost(30, 20)}}
 	if got := w.timing(); got != (Timing{Median: 0.011, P10: 0.0102, P90: 0.0118, Kept: 3, Discarded: 2}) {
 		t.Errorf("%+v", got)
 	}
-	w = &work{samples: []sample{{ms(40), ms(30)}, {ms(10), 0}, {ms(30), ms(3)}, {ms(50), ms(45)}}}
+	w = &work{samples: []sample{lost(40, 30), lost(10, 0), lost(30, 3), lost(50, 45)}}
 	if got := w.timing(); got.Median != 0.030 || got.Kept != 1 || got.Discarded != 3 || !got.Disturbed {
 		t.Errorf("%+v", got)
 	}
@@ -132,27 +133,27 @@ func TestTiming(t *testing.T) {
 	}
 }
 
-// Only what was both waited for and missing is lost.
+// Only what was waited for and missing is lost, and missing is what no turn can help.
 func TestLost(t *testing.T) {
 	for _, tt := range []struct {
-		name        string
-		cpu, waited time.Duration
-		want        time.Duration
+		name            string
+		waited, missing time.Duration // of 1000
+		least           time.Duration // missing in the best turn
+		want            float64
 	}{
-		{"both threads ran", 20, 0, 0},
-		{"a thread of the runtime waited meanwhile", 20, 9, 0},
-		{"one thread had its CPU half of the time", 15, 5, 5},
-		{"one had less to do", 15, 0, 0},
-		{"clocks that are read at two times", 21, 1, 0},
+		{"all threads ran", 0, 0, 0, 0},
+		{"a thread of the runtime waited meanwhile", 900, 0, 0, 0},
+		{"one thread had its CPU half of the time", 500, 500, 0, 0.5},
+		{"one had less to do", 0, 400, 0, 0},
+		{"one always has less to do", 900, 35, 30, 0.005},
+		{"every turn was disturbed", 600, 600, 400, 0.55},
+		{"clocks that are read at two times", 1, -1, -1, 0},
 	} {
-		before := clock{known: true, cpu: 100, waited: 50}
-		after := clock{known: true, cpu: 100 + tt.cpu, waited: 50 + tt.waited}
-		if got := after.lostSince(before, 10, 2); got != tt.want {
-			t.Errorf("%s: %d lost of 2 × 10, want %d", tt.name, got, tt.want)
+		s := sample{1000, tt.waited, tt.missing}
+		w := &work{samples: []sample{s, {1000, 0, tt.least}}}
+		if got := s.lost(w.unevenness()); math.Abs(max(got, 0)-tt.want) > 1e-9 {
+			t.Errorf("%s: %v lost, want %v", tt.name, got, tt.want)
 		}
-	}
-	if got := (clock{}).lostSince(clock{}, 10, 2); got != 0 {
-		t.Errorf("%d lost where nothing is known", got)
 	}
 }
 

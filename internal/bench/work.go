@@ -15,15 +15,10 @@ type work struct {
 
 // A sample is one turn.
 type sample struct {
-	took time.Duration
-	lost time.Duration // of CPU, to waiting for one; 0 where that is not known
+	took    time.Duration
+	waited  time.Duration // of the process's threads for a CPU; 0 where that is not known
+	missing time.Duration // of CPU time, had all threads been at it all the time
 }
-
-// tolerated is the share of a turn that may be lost: the scheduler's own work.
-const tolerated = 0.02
-
-// share is how much of the turn was lost.
-func (s sample) share() float64 { return float64(s.lost) / float64(max(s.took, 1)) }
 
 // turn times one turn of w over the next window of the buffer.
 func (b *bench) turn(w *work) error {
@@ -37,23 +32,38 @@ func (b *bench) turn(w *work) error {
 	before, start := now(), time.Now()
 	err := w.run(window)
 	took, after := time.Since(start), now()
-	w.samples = append(w.samples, sample{took, after.lostSince(before, took, b.machine.Threads)})
+	w.samples = append(w.samples, sample{took, after.waited - before.waited, time.Duration(b.machine.Threads)*took - (after.cpu - before.cpu)})
 	return err
 }
+
+const (
+	tolerated = 0.02 // of a turn, lost: the scheduler's own work
+	uneven    = 0.05 // of a turn, missing because threads do not end at one time, at most
+)
+
+// unevenness is the share of a turn that is missing because threads that are done before the
+// others have nothing to do: that of the turn that misses least.
+func (w *work) unevenness() float64 {
+	least := uneven
+	for _, s := range w.samples {
+		least = min(least, s.share(s.missing))
+	}
+	return max(least, 0)
+}
+
+// lost is the share of a turn that waiting for a CPU cost: what was waited for and missing.
+// Threads of the runtime that have no part in the work may wait while all CPUs do it.
+func (s sample) lost(unevenness float64) float64 {
+	return min(s.share(s.waited), s.share(s.missing)-unevenness)
+}
+
+func (s sample) share(d time.Duration) float64 { return float64(d) / float64(max(s.took, 1)) }
 
 // A clock is what the system says of this process so far.
 type clock struct {
 	known  bool
 	cpu    time.Duration // used by all threads
 	waited time.Duration // by all threads on run queues
-}
-
-// lostSince is the CPU time that waiting cost since before, in a turn of so many threads.
-// Threads of the runtime that have no part in the work may wait while all CPUs do it: what
-// was not missing has not been lost.
-func (c clock) lostSince(before clock, took time.Duration, threads int) time.Duration {
-	missing := time.Duration(threads)*took - (c.cpu - before.cpu)
-	return max(min(c.waited-before.waited, missing), 0)
 }
 
 // A Timing is how long the turns of a work took, in seconds, of those that were kept.
@@ -72,11 +82,10 @@ const few = 3
 // timing discards the turns that were disturbed. Where fewer than few would be left, those
 // that lost least are shown, and counted as discarded.
 func (w *work) timing() Timing {
-	samples := slices.SortedFunc(slices.Values(w.samples), func(a, b sample) int {
-		return cmp.Compare(a.share(), b.share())
-	})
+	even := w.unevenness()
+	samples := slices.SortedFunc(slices.Values(w.samples), func(a, b sample) int { return cmp.Compare(a.lost(even), b.lost(even)) })
 	kept := 0
-	for kept < len(samples) && samples[kept].share() <= tolerated {
+	for kept < len(samples) && samples[kept].lost(even) <= tolerated {
 		kept++
 	}
 	t := Timing{Kept: kept, Discarded: len(samples) - kept, Disturbed: kept < min(few, len(samples))}
