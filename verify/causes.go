@@ -111,6 +111,11 @@ func (c *comparison) causes() []cause {
 		add("version", fmt.Sprintf("the log's formula is that of vLLM %s, not of %s", v, was), change("vllm@"+v, func(r *headcount.Request) *string { return &r.Engine }))
 	}
 	add("mla", "latents are cached as keys and values of all heads (VLLM_MLA_DISABLE=1)", change(true, func(r *headcount.Request) *bool { return &r.MLADisable }))
+	add("attention_backend", "the processor has AMX, whose kernel for latents takes blocks of 128 tokens", func(r *headcount.Request) bool {
+		was := r.AttentionBackend
+		r.AttentionBackend = "AMX_MLA"
+		return was == "" && r.GPU == "cpu"
+	})
 	for _, off := range [...]bool{true, false} {
 		add("disable_hybrid_kv_cache_manager", "the hybrid cache manager is "+onOff(!off), change(off, func(r *headcount.Request) *bool { return &r.DisableHybridKVCacheManager }))
 	}

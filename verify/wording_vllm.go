@@ -25,6 +25,7 @@ var vllmWordings = []wording{
 	{"Resolved architecture: ", vllmName, func(l *line) { l.option("architecture", word(l.after)) }},
 	{"Chunked prefill is enabled with max_num_batched_tokens=", vllmName, func(l *line) { l.rank = ""; l.whole("max_num_batched_tokens") }},
 	{"Setting attention block size to ", vllmName, func(l *line) { l.rank = ""; l.whole("aligned_block_size") }},
+	{"Using AMX_MLA backend", vllmName, func(l *line) { l.option("attention_backend", "AMX_MLA") }}, // a processor's choice, not a flag
 	{"Hybrid KV cache manager is disabled", vllmName, func(l *line) { l.option("disable_hybrid_kv_cache_manager", true) }},
 	{"Forcing kv cache block size to ", vllmName, func(l *line) { l.rank = ""; l.whole("block_size") }},
 	{"Setting kv cache block size to ", vllmName, func(l *line) { l.rank = ""; l.whole("block_size") }},

@@ -42,6 +42,7 @@ const (
 	compressor
 	cpuAttn
 	cpuMLA
+	amxMLA
 	mamba1Attn
 	mamba2Attn
 	gdnAttn
@@ -55,7 +56,7 @@ var backendNames = [...]string{"", "FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "F
 	"FLASHINFER_MLA", "TRITON_MLA", "CUTLASS_MLA", "TOKENSPEED_MLA", "FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4",
 	"FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM90", "FLASHINFER_MLA_SPARSE_SM120",
 	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "CompressorBackend",
-	"CPU_ATTN", "CPU_MLA", "MAMBA1_ATTN", "MAMBA2_ATTN", "GDN_ATTN", "KIMI_K3_KDA", "SHORT_CONV_ATTN", "LINEAR_ATTN"}
+	"CPU_ATTN", "CPU_MLA", "AMX_MLA", "MAMBA1_ATTN", "MAMBA2_ATTN", "GDN_ATTN", "KIMI_K3_KDA", "SHORT_CONV_ATTN", "LINEAR_ATTN"}
 
 // String is the engine's name.
 func (b backend) String() string { return backendNames[b] }
@@ -152,6 +153,7 @@ func (d device) noneValid(w *want) *problem.Error {
 var (
 	cpuList          = []backend{cpuAttn}
 	cpuLatentList    = []backend{cpuMLA}
+	amxLatentList    = []backend{amxMLA}
 	plainList        = []backend{flashAttn, flashInfer, tritonAttn, flexAttention, turboQuant}
 	hopperImageList  = []backend{tritonFlashAttn, flashAttn, flashInfer, tritonAttn, flexAttention, turboQuant}
 	blackwellList    = []backend{flashInfer, flashAttn, tritonAttn, flexAttention, turboQuant}
@@ -168,6 +170,8 @@ var (
 // preferred lists the device's backends, best first (_get_backend_priorities).
 func (d device) preferred(w *want) []backend {
 	switch {
+	case d.cpu && w.mla && d.amx:
+		return amxLatentList
 	case d.cpu && w.mla:
 		return cpuLatentList
 	case d.cpu:
@@ -244,6 +248,7 @@ var backendRules = [...]backendRule{
 
 	cpuAttn: {dtypes: anyFloat, caches: []string{"auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"}, heads: []int64{32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512}, sinks: true, encoder: true, cross: true},
 	cpuMLA:  {mla: true, dtypes: anyFloat, caches: []string{"auto"}, heads: []int64{576}},
+	amxMLA:  {mla: true, dtypes: onlyBF16, caches: []string{"auto"}, heads: []int64{576}},
 }
 
 // takes tells whether a backend serves the layer (validate_configuration of each).
@@ -456,7 +461,7 @@ func (d device) kernelBlocks(b backend, w *want, head, value int64) blocks {
 		return block64
 	case flashAttnMLASparse, flashAttnMLASparseFA4, flashInferMLASparseSM90, flashInferMLASparseSM120:
 		return block64
-	case flashInferMLASparse, sparseSWA, cpuAttn:
+	case flashInferMLASparse, sparseSWA, cpuAttn, amxMLA:
 		return block32
 	case indexerV4, flashMLASparseV4:
 		return only256

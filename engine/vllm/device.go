@@ -8,6 +8,7 @@ type device struct {
 	memory       int64
 	name         string // as the driver reports it
 	cpu          bool   // the engine's CPU build
+	amx          bool   // on a processor with AMX, whose kernel for latents has blocks as other layers
 }
 
 // assumed is the device that is assumed when none is named: an H100 SXM as NVML reports it.

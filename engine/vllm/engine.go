@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"headcount/attn"
 	"headcount/engine"
@@ -115,6 +116,7 @@ func newPlan(job engine.Job, rules *release) *plan {
 	}
 	p.named = job.GPU != nil
 	p.setup = setup{v: viewOf(job.Model, rules.expands || opt.MLADisable), opt: opt, layout: job.Layout.Normal(), gpu: newDevice(job.GPU), rules: rules}
+	p.setup.gpu.amx = p.setup.gpu.cpu && strings.EqualFold(opt.AttentionBackend, amxMLA.String())
 	p.result.Fraction = rules.fraction
 	if opt.GPUMemoryUtilization > 0 {
 		p.result.Fraction = opt.GPUMemoryUtilization

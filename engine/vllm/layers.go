@@ -128,7 +128,7 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		return err
 	}
 	lc.want, lc.none = w, c.Kind == model.Shared || w.encoder
-	if s.gpu.cpu && w.mla {
+	if s.gpu.cpu && w.mla && !s.gpu.amx {
 		w.block = 0 // overruled
 	}
 	if s.v.diffKV() && w.value != w.head && !w.mla {

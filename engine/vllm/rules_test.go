@@ -159,3 +159,18 @@ func TestBackends(t *testing.T) {
 		}
 	}
 }
+
+// The CPU build takes blocks of 16 tokens for latents, and of 128 on a processor with AMX: 606
+// of these in 256 MiB, of 3 layers × 576 × 2 B a token, as a start on one printed.
+func TestLatentsOnCPU(t *testing.T) {
+	const config = `{"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 64,
+		"num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 1024, "kv_lora_rank": 512, "q_lora_rank": 96, "qk_nope_head_dim": 128,
+		"qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
+		"first_k_dense_replace": 3, "max_position_embeddings": 32768, "torch_dtype": "bfloat16"}`
+	for backend, want := range map[string][2]int64{"": {16, 77664}, "AMX_MLA": {128, 606 * 128}} {
+		r := planned(t, "0.32.0", config, "cpu", layout.Layout{}, engine.Options{KVCacheMemory: 256 << 20, MaxModelLen: 4096, AttentionBackend: backend})
+		if kv := r.KVCache; int64(kv.BlockSize) != want[0] || *kv.Tokens != want[1] {
+			t.Errorf("%q: blocks of %d, %d tokens; want %v", backend, kv.BlockSize, *kv.Tokens, want)
+		}
+	}
+}
