@@ -14,6 +14,7 @@ import (
 	"image/png"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -153,6 +154,17 @@ func TestDropConfig(t *testing.T) {
 	}
 	q := open(t, wide, js[string](p, `location.search + location.hash`))
 	q.same(want)
+
+	// The largest that is taken, of a kind that packs badly.
+	noise := make([]byte, 1_000_000)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range noise {
+		noise[i] = "0123456789abcdef"[random.IntN(16)]
+	}
+	p.drop("large.json", strings.Replace(config, "{", fmt.Sprintf(`{"_note": "%s", `, noise), 1))
+	p.wait(`document.getElementById("model").value === "large.json" && location.hash.length > 500000`)
+	p.settle()
+	p.same(want)
 
 	p.drop("broken.json", `{"num_hidden_layers": `)
 	p.wait(`!document.getElementById("problem").hidden`)
@@ -441,6 +453,17 @@ func TestHostileAddress(t *testing.T) {
 			t.Errorf("%s: became an element", query)
 		}
 	}
+}
+
+// A line of the comparison that cannot be planned is said, leaves the rest, and can go.
+func TestUselessLine(t *testing.T) {
+	p := openExpecting(t, wide, "?model=llama-3-70b&with=nope", "422")
+	if got := js[string](p, `document.getElementById("problem").innerText`); !strings.Contains(got, "nope") {
+		t.Errorf("the page says %q", got)
+	}
+	p.same(headcount.Request{Model: "llama-3-70b", GPU: "h100", Layout: layout.Layout{TP: 8}})
+	p.click("#card-capacity .chip button")
+	p.wait(`document.getElementById("problem").hidden && !location.search.includes("with")`)
 }
 
 // Each model at both widths and in both themes: nothing runs out of the page. With

@@ -111,6 +111,17 @@ function showOthers() {
 
 let asking = new AbortController();
 
+// ask is the answer to the question with the lines beside it. Where one of those is of no
+// use, it is the answer without them, and what is wrong.
+async function ask(signal) {
+  try {
+    return [await api.figures(body(state.with), signal), null];
+  } catch (err) {
+    if (err.status !== 422 || state.with.length === 0) throw err;
+    return [await api.figures(body([]), signal), err];
+  }
+}
+
 // changed asks again and shows the answer. What comes late is dropped.
 async function changed(step = true) {
   asking.abort();
@@ -118,12 +129,13 @@ async function changed(step = true) {
   const { signal } = asking;
   $("answer").setAttribute("aria-busy", "true");
   try {
-    const [answer] = await Promise.all([api.figures(body(), signal), write(step)]);
+    const [[answer, beside]] = await Promise.all([ask(signal), write(step)]);
     show(answer);
+    if (beside) report.showProblem(beside);
   } catch (err) {
     if (err.name === "AbortError") return;
     if (!(err instanceof api.Problem)) throw err;
-    report.showProblem({ message: err.message, hint: err.hint });
+    report.showProblem(err);
     say(err.message);
   } finally {
     if (!signal.aborted) $("answer").setAttribute("aria-busy", "false");

@@ -43,11 +43,9 @@ export async function write(keep) {
   history[keep ? "pushState" : "replaceState"](null, "", address);
 }
 
-// body is the question as the API takes it: the one that leads, then the others.
-export function body() {
-  const lead = request(state);
-  const others = state.with.map((text) => request(other(text)));
-  return `{"requests":[${[lead, ...others].join(",")}]}`;
+// body is the question as the API takes it: the one that leads, then the lines beside it.
+export function body(lines) {
+  return `{"requests":[${[state, ...lines.map(other)].map(request).join(",")}]}`;
 }
 
 // other is a line of the comparison: a model and what it holds fast, the rest as asked now.
