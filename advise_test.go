@@ -2,12 +2,15 @@ package headcount_test
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"headcount"
 	"headcount/engine"
+	"headcount/internal/corpus"
 	"headcount/layout"
 )
 
@@ -138,5 +141,48 @@ func TestPoolOfLlama70B(t *testing.T) {
 		if term.Basis == "" || term.Source == "" {
 			t.Errorf("%s says not how it is known", term.Name)
 		}
+	}
+}
+
+// A third of the corpus' configs has a bill that is sound, on each engine and in pipelines;
+// what is advised says something.
+func TestBillsOfTheCorpus(t *testing.T) {
+	configs := corpus.Load(t)
+	planner := headcount.Planner{Resolver: configs}
+	bills, advised := 0, 0
+	for n, name := range slices.Sorted(maps.Keys(configs)) {
+		if n%3 != 0 {
+			continue // the rest would take seconds
+		}
+		for i, req := range []headcount.Request{
+			{GPU: "h100"}, {GPU: "l4", Layout: layout.Layout{TP: 2, PP: 2}}, {GPU: "b200", Engine: "sglang", Layout: layout.Layout{TP: 4}},
+			{GPU: "a100", Engine: "vllm@0.11.0", Options: engine.Options{EnforceEager: true, FreeMemory: 70 << 30}},
+		} {
+			req.Model = name
+			r, err := planner.Plan(context.Background(), req)
+			if err != nil || r.Memory == nil {
+				continue
+			}
+			bills++
+			for _, m := range append(r.Stages, r.Memory) {
+				for _, term := range m.Terms {
+					if term.P10 < 0 || term.P10 > term.P50 || term.P50 > term.P90 || term.Basis == "" {
+						t.Errorf("%s, %d: %s: %+v", name, i, term.Name, term)
+					}
+				}
+				if kv := m.KVBytes; kv != nil && (kv.P10 < 0 || kv.P10 > kv.P50 || kv.P50 > kv.P90 || kv.P90 > m.TotalBytes) {
+					t.Errorf("%s, %d: pool %+v of %d", name, i, kv, m.TotalBytes)
+				}
+			}
+			for _, a := range planner.Advise(context.Background(), req, r) {
+				if a.Why == "" || strings.Contains(a.Why, "NaN") || strings.Contains(a.Why, "Inf") || strings.Contains(a.Why, "frees -") {
+					t.Errorf("%s, %d: %+v", name, i, a)
+				}
+				advised++
+			}
+		}
+	}
+	if bills == 0 || advised == 0 {
+		t.Errorf("%d bills, %d pieces of advice", bills, advised)
 	}
 }
