@@ -3,10 +3,15 @@ package headcount_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"headcount"
 	"headcount/engine"
+	"headcount/internal/forge"
+	"headcount/internal/source"
 	"headcount/layout"
 )
 
@@ -52,5 +57,55 @@ func BenchmarkJSON(b *testing.B) {
 		if _, err := json.Marshal(r); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkPlanHeaders is one plan of a checkpoint whose weights its tensor headers tell:
+// 61 layers of 256 experts, each of three packed weights with scales and zero points, known.
+func BenchmarkPlanHeaders(b *testing.B) {
+	folder := b.TempDir()
+	config := `{"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 4096, "num_hidden_layers": 61, "num_attention_heads": 64,
+		"num_key_value_heads": 8, "head_dim": 128, "num_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 1536, "vocab_size": 151936,
+		"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128}}`
+	if err := os.WriteFile(filepath.Join(folder, "config.json"), []byte(config), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	var shards [][]forge.Tensor
+	add := func(list []forge.Tensor, name string, out, in int64) []forge.Tensor {
+		return append(list,
+			forge.Tensor{Name: name + ".qweight", DType: "I32", Shape: []int64{in / 8, out}, Bytes: in / 8 * out * 4},
+			forge.Tensor{Name: name + ".qzeros", DType: "I32", Shape: []int64{in / 128, out / 8}, Bytes: in / 128 * out / 8 * 4},
+			forge.Tensor{Name: name + ".scales", DType: "F16", Shape: []int64{in / 128, out}, Bytes: in / 128 * out * 2})
+	}
+	for i := range 61 {
+		layer := fmt.Sprintf("model.layers.%d.", i)
+		var list []forge.Tensor
+		list = add(list, layer+"self_attn.q_proj", 8192, 4096)
+		list = add(list, layer+"self_attn.k_proj", 1024, 4096)
+		list = add(list, layer+"self_attn.v_proj", 1024, 4096)
+		list = add(list, layer+"self_attn.o_proj", 4096, 8192)
+		for e := range 256 {
+			expert := fmt.Sprintf("%smlp.experts.%d.", layer, e)
+			list = add(list, expert+"gate_proj", 1536, 4096)
+			list = add(list, expert+"up_proj", 1536, 4096)
+			list = add(list, expert+"down_proj", 4096, 1536)
+		}
+		shards = append(shards, list)
+	}
+	if err := forge.Shards(folder, shards); err != nil {
+		b.Fatal(err)
+	}
+	req := headcount.Request{Model: folder, Layout: layout.Layout{TP: 8}, Options: engine.Options{KVCacheMemory: 40 << 30}}
+	p := headcount.Planner{Resolver: source.Files{}}
+	pinned, err := p.Pin(context.Background(), req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if r, err := pinned.Plan(context.Background(), req); err != nil || r.Error != nil || r.Ranks[0].WeightBytes == nil {
+		b.Fatal(err, r.Error, r.Notes)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		pinned.Plan(context.Background(), req)
 	}
 }

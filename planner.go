@@ -196,12 +196,15 @@ func (p *Planner) subject(ctx context.Context, req *Request, eng engine.Engine) 
 		return nil, unserved(eng, src, req.AssumeArchitecture, err)
 	}
 	s := &subject{model: m, kinds: layerKinds(m), duplicates: src.Duplicates}
-	if weights.Unknown(m) != "" {
+	if weights.WantsHeaders(m) {
 		s.headers = src.ReadTensors()
 		m.Tensors = src.Tensors
 	}
-	if n, bytes, ok := weights.Whole(m, declaredDType(m)); ok {
+	switch n, bytes, ok := weights.Whole(m, declaredDType(m)); {
+	case ok:
 		s.parameters, s.bytes = &n, &bytes
+	case src.TotalBytes > 0: // an index of files without headers says so much
+		s.bytes = &src.TotalBytes
 	}
 	if asIs && listed {
 		p.known.Store(req.Model, s)

@@ -17,7 +17,8 @@ import (
 type method struct {
 	scheme   func(target) (*scheme, error)
 	scales   cacheScales
-	patterns int // that scheme holds against each module
+	patterns int  // that scheme holds against each module
+	headers  bool // the engine asks the checkpoint's headers which modules are quantised; scheme is what is usual
 }
 
 // cacheScales are the parameters that an attention object has for scales of its cache.
@@ -56,7 +57,9 @@ func newMethod(m *model.Model) (*method, error) {
 		}
 		return expertsOnly(mxfp4For(mxfp4Kernel)), nil
 	case "gptq":
-		return nil, errors.New("which weights of a GPTQ checkpoint are quantised: its tensor headers tell")
+		return autoGPTQ(block)
+	case "bitsandbytes":
+		return bitsAndBytes(block), nil
 	}
 	return nil, fmt.Errorf("weights are quantised: %s", name)
 }
@@ -176,6 +179,62 @@ func autoAWQ(block *checkpoint.Object) (*method, error) {
 		}
 		return s, nil
 	}}, nil
+}
+
+// autoGPTQ is GPTQ: every linear module of a layer, or those of modules_in_block_to_quantize,
+// as far as the headers do not say otherwise (auto_gptq.py AutoGPTQConfig).
+func autoGPTQ(block *checkpoint.Object) (*method, error) {
+	bits, group := integer(block, "bits"), integer(block, "group_size")
+	if bits != 4 && bits != 8 || group < -1 || group == 0 || group > maxGroup || object(block, "dynamic").Len() > 0 {
+		return nil, fmt.Errorf("weights are quantised: gptq of %d bits in groups of %d, or with rules for modules", bits, group)
+	}
+	s := gptq(bits, max(group, 0))
+	v, _ := block.Get("lm_head")
+	head, _ := v.Bool()
+	var only []string
+	v, _ = block.Get("modules_in_block_to_quantize")
+	for _, entry := range v.List() { // names, or lists of them
+		for _, one := range append(entry.List(), entry) {
+			if name, ok := one.Text(); ok && name != "" {
+				only = append(only, name)
+			}
+		}
+	}
+	return &method{headers: true, patterns: len(only), scheme: func(t target) (*scheme, error) {
+		if t.kind == headModule {
+			if head {
+				return s, nil
+			}
+			return nil, nil
+		}
+		named, err := t.about(func(path string) bool {
+			return slices.ContainsFunc(only, func(name string) bool { return strings.HasSuffix(path, "."+name) })
+		})
+		if err != nil || len(only) > 0 && !named || !strings.HasPrefix(t.path, "layers.") {
+			return nil, err
+		}
+		return s, nil
+	}}, nil
+}
+
+// bitsAndBytes keeps every linear module but those that it names, by components of their path, in
+// 4 or 8 bits (sglang quantization/bitsandbytes.py).
+func bitsAndBytes(block *checkpoint.Object) *method {
+	v, _ := block.Get("load_in_8bit")
+	s := nf4()
+	if eight, _ := v.Bool(); eight {
+		s = &scheme{linear: ints8(true).linear}
+	}
+	skipped := append(list(block, "llm_int8_skip_modules"), others(block, "llm_int8_skip_modules")...)
+	return &method{headers: true, patterns: len(skipped), scheme: func(t target) (*scheme, error) {
+		named, err := t.about(func(path string) bool {
+			return slices.ContainsFunc(skipped, func(part string) bool { return strings.Contains("."+path+".", "."+part+".") })
+		})
+		if err != nil || named || t.kind == headModule {
+			return nil, err
+		}
+		return s, nil
+	}}
 }
 
 // modelOpt is a checkpoint that ModelOpt wrote (modelopt.py).

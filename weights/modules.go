@@ -18,6 +18,7 @@ type quantised struct {
 	towers  layerModules    // of a tower, by places outside of layers; its plain is not used
 	scales  cacheScales
 	unknown string // why this is not known; "": it is
+	headers bool   // the checkpoint's headers say it better
 }
 
 // A layerModules is the linear modules of a layer that are quantised. The other parameters
@@ -71,7 +72,7 @@ func newQuantised(m *model.Model) *quantised {
 	if rules.patterns*len(m.Layers) > maxComparisons {
 		return &quantised{unknown: fmt.Sprintf("a quantisation of %d patterns", rules.patterns)}
 	}
-	q := &quantised{layers: make([]*layerModules, len(m.Layers)), scales: rules.scales}
+	q := &quantised{layers: make([]*layerModules, len(m.Layers)), scales: rules.scales, headers: rules.headers}
 	targets := map[*model.Layer][]target{}
 	made := map[string]*layerModules{}
 	for i, l := range m.Layers {

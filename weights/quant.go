@@ -181,6 +181,23 @@ func awq(bits, group int64, zeroPoints bool) *scheme {
 	return &scheme{linear: both, experts: both, fit: fit}
 }
 
+// gptq are words of 32 bits along the inputs, with zero points and scales for each group of
+// inputs (0: all), of which a rank must hold whole ones (auto_gptq.py).
+func gptq(bits, group int64) *scheme {
+	words := 32 / bits
+	return &scheme{linear: []tensor{
+		{outputs: 1, inputs: words, dtype: dtype.Int32},
+		{outputs: words, inputs: group, dtype: dtype.Int32, joined: true},
+		{outputs: 1, inputs: group, whole: group > 0},
+	}}
+}
+
+// nf4 is two 4-bit numbers a byte and a float32 for each 64 of them (bitsandbytes; scales that
+// are packed themselves are unpacked by the loader).
+func nf4() *scheme {
+	return &scheme{linear: []tensor{{outputs: 1, inputs: 2, dtype: dtype.UInt8}, {outputs: 1, inputs: 64, dtype: dtype.Float32, partial: true}}}
+}
+
 // marlinGroups are the groups that the Marlin kernel takes; leastGroup is the smallest that
 // the engine makes of larger ones.
 var marlinGroups = []int64{0, 32, 64, 128}

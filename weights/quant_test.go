@@ -53,6 +53,17 @@ func TestQuantisedBytes(t *testing.T) {
 			plain + 2*(linear/2+2*linear/128+4*2*8+3*(4+2))},
 		{"AWQ", `"quant_method": "awq", "bits": 4, "group_size": 128`,
 			plain + 2*(linear/2+linear/128/2+2*linear/128)},
+		{"GPTQ", `"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": false`,
+			plain + 2*(linear/2+linear/128/2+2*linear/128)},
+		{"GPTQ of 8 bits, a scale an output", `"quant_method": "gptq", "bits": 8, "group_size": -1`,
+			plain + 2*(linear+rows+2*rows)},
+		{"GPTQ of attention alone", `"quant_method": "gptq", "bits": 4, "group_size": 128, "modules_in_block_to_quantize":
+			[["self_attn.k_proj", "self_attn.v_proj", "self_attn.q_proj"], ["self_attn.o_proj"]]`,
+			plain + 2*((qkv+out)/2+(qkv+out)/128/2+2*(qkv+out)/128+2*(gateUp+down))},
+		{"bitsandbytes of 4 bits", `"quant_method": "bitsandbytes", "load_in_4bit": true`,
+			plain + 2*(linear/2+4*linear/64)},
+		{"bitsandbytes of 8 bits but for an MLP", `"quant_method": "bitsandbytes", "load_in_8bit": true, "llm_int8_skip_modules": ["lm_head", "mlp"]`,
+			plain + 2*(qkv+out+4*(512+256)+2*(gateUp+down))},
 	} {
 		m := resolve(t, narrow+`, "quantization_config": {`+tt.block+`}}`)
 		parameters, got, ok := weights.Whole(m, dtype.BFloat16)
@@ -74,7 +85,7 @@ func group(weights, inputs, format string) string {
 func TestQuantisedUnknown(t *testing.T) {
 	for _, tt := range []struct{ block, want string }{
 		{`"quant_method": "quark"`, "weights are quantised: quark"},
-		{`"quant_method": "gptq", "bits": 4`, "its tensor headers tell"},
+		{`"quant_method": "gptq", "bits": 3, "group_size": 128`, "gptq of 3 bits"},
 		{`"quant_method": "fp8", "ignored_layers": ["model.layers.0.mlp.up_proj"]`, "only a part of layers.0.mlp.gate_up_proj is quantised"},
 		{`"quant_method": "compressed-tensors", "ignore": ["re:(?<!x)y"]`, "is not understood"},
 		{`"quant_method": "modelopt", "quant_algo": "W4A8_AWQ"`, `ModelOpt's "W4A8_AWQ"`},

@@ -18,7 +18,7 @@ import (
 // neither is known.
 func Whole(m *model.Model, dt dtype.Type) (parameters, bytes int64, ok bool) {
 	all := Build{Layout: layout.Layout{}.Normal(), Spans: []layout.Span{{End: len(m.Layers)}}, DType: dt}
-	if Unknown(m) == "" {
+	if Unknown(m) == "" && (len(m.Tensors) == 0 || !WantsHeaders(m)) {
 		plain, err := all.stages(m, nil)
 		if err != nil {
 			return 0, 0, false

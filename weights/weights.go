@@ -105,12 +105,16 @@ func (b *ByPart) of(p model.Part) *int64 {
 // told also of a model whose parameters are not all known.
 func Stages(m *model.Model, b Build) ([]Stage, error) {
 	b.Layout = b.Layout.Normal()
-	stages, err := b.stages(m, quantisedOf(m))
+	q, stored := quantisedOf(m), WantsHeaders(m) && len(m.Tensors) > 0
+	if stored {
+		q = nil
+	}
+	stages, err := b.stages(m, q)
 	if err != nil {
 		return nil, err
 	}
 	why := Unknown(m)
-	if why != "" && len(m.Tensors) > 0 {
+	if stored {
 		return stagesOfTensors(m, b)
 	}
 	if why != "" {
@@ -151,6 +155,12 @@ func Unknown(m *model.Model) string {
 		return q.unknown
 	}
 	return m.WeightsUnknown
+}
+
+// WantsHeaders reports whether the checkpoint's own tensors say more than its config does.
+func WantsHeaders(m *model.Model) bool {
+	q := quantisedOf(m)
+	return Unknown(m) != "" || q != nil && q.headers
 }
 
 // ranks is how many ranks share the parameters of a part.

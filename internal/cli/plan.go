@@ -72,9 +72,15 @@ depend on the pool is printed. With --gpu alone the pool is an estimate with its
 // planEach plans each request, in order.
 func (a *app) planEach(ctx context.Context, requests []headcount.Request) ([]*headcount.Report, error) {
 	reports := make([]*headcount.Report, len(requests))
+	planner := a.planner
+	if len(requests) > 1 { // of one model, which is read once; what is wrong with it, its plan says
+		if pinned, err := a.planner.Pin(ctx, requests[0]); err == nil {
+			planner = pinned
+		}
+	}
 	for i, req := range requests {
 		var err error
-		if reports[i], err = a.planner.Plan(ctx, req); err != nil {
+		if reports[i], err = planner.Plan(ctx, req); err != nil {
 			return nil, err
 		}
 	}
