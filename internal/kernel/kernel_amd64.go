@@ -17,7 +17,7 @@ import (
 // What one kernel is called with; see stubs_amd64.go.
 type (
 	scoreFloats  func(dst, q *float32, base *byte, at, ahead *int, width int, table *byte)
-	streamFloats func(acc, alpha, p *float32, base *byte, at *int, width int, table *byte)
+	streamFloats func(acc, alpha, p *float32, base *byte, at, ahead *int, width int, table *byte)
 	chunkFloats  func(acc, alpha, p *float32, base *byte, at *int, n, width int)
 )
 
@@ -179,7 +179,7 @@ func (k *floatKernels) value(acc, alpha, p []float32, t Tiles, width int) {
 			if i > 0 {
 				scale = &ones[0]
 			}
-			k.stream[b](&acc[r*width], scale, &p[r*Run+i*Lanes], first(t.Data), &t.At[i], width, &tables[t.Format][0])
+			k.stream[b](&acc[r*width], scale, &p[r*Run+i*Lanes], first(t.Data), &t.At[i], t.ahead(i, r), width, &tables[t.Format][0])
 			r += 1 << b
 		}
 	}

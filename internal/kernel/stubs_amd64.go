@@ -27,7 +27,7 @@ func scores1x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *i
 // streamValues1x1BF16AVX512 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues1x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues1x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores1x4F32AVX512 is 1 rows of queries by 4 tiles of keys.
 //
@@ -37,7 +37,7 @@ func scores1x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *in
 // streamValues1x1F32AVX512 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues1x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues1x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores1x4BytesAVX512 is 1 rows of queries by 4 tiles of keys.
 //
@@ -47,7 +47,7 @@ func scores1x4BytesAVX512(dst *float32, q *float32, base *byte, at *int, ahead *
 // streamValues1x1BytesAVX512 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues1x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues1x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores2x4BF16AVX512 is 2 rows of queries by 4 tiles of keys.
 //
@@ -57,7 +57,7 @@ func scores2x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *i
 // streamValues2x1BF16AVX512 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues2x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues2x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores2x4F32AVX512 is 2 rows of queries by 4 tiles of keys.
 //
@@ -67,7 +67,7 @@ func scores2x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *in
 // streamValues2x1F32AVX512 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues2x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues2x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores2x4BytesAVX512 is 2 rows of queries by 4 tiles of keys.
 //
@@ -77,7 +77,7 @@ func scores2x4BytesAVX512(dst *float32, q *float32, base *byte, at *int, ahead *
 // streamValues2x1BytesAVX512 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues2x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues2x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores4x4BF16AVX512 is 4 rows of queries by 4 tiles of keys.
 //
@@ -87,7 +87,7 @@ func scores4x4BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *i
 // streamValues4x1BF16AVX512 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues4x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues4x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores4x4F32AVX512 is 4 rows of queries by 4 tiles of keys.
 //
@@ -97,7 +97,7 @@ func scores4x4F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *in
 // streamValues4x1F32AVX512 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues4x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues4x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores4x4BytesAVX512 is 4 rows of queries by 4 tiles of keys.
 //
@@ -107,7 +107,7 @@ func scores4x4BytesAVX512(dst *float32, q *float32, base *byte, at *int, ahead *
 // streamValues4x1BytesAVX512 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues4x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues4x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores8x2BF16AVX512 is 8 rows of queries by 2 tiles of keys.
 //
@@ -117,7 +117,7 @@ func scores8x2BF16AVX512(dst *float32, q *float32, base *byte, at *int, ahead *i
 // streamValues8x1BF16AVX512 is 8 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues8x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues8x1BF16AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores8x2F32AVX512 is 8 rows of queries by 2 tiles of keys.
 //
@@ -127,7 +127,7 @@ func scores8x2F32AVX512(dst *float32, q *float32, base *byte, at *int, ahead *in
 // streamValues8x1F32AVX512 is 8 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues8x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues8x1F32AVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores8x2BytesAVX512 is 8 rows of queries by 2 tiles of keys.
 //
@@ -137,7 +137,7 @@ func scores8x2BytesAVX512(dst *float32, q *float32, base *byte, at *int, ahead *
 // streamValues8x1BytesAVX512 is 8 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues8x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues8x1BytesAVX512(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores1x4BF16AVX2 is 1 rows of queries by 4 tiles of keys.
 //
@@ -147,7 +147,7 @@ func scores1x4BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int
 // streamValues1x1BF16AVX2 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues1x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues1x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores1x4F32AVX2 is 1 rows of queries by 4 tiles of keys.
 //
@@ -157,7 +157,7 @@ func scores1x4F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int,
 // streamValues1x1F32AVX2 is 1 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues1x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues1x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores2x2BF16AVX2 is 2 rows of queries by 2 tiles of keys.
 //
@@ -167,7 +167,7 @@ func scores2x2BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int
 // streamValues2x1BF16AVX2 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues2x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues2x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores2x2F32AVX2 is 2 rows of queries by 2 tiles of keys.
 //
@@ -177,7 +177,7 @@ func scores2x2F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int,
 // streamValues2x1F32AVX2 is 2 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues2x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues2x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores4x1BF16AVX2 is 4 rows of queries by 1 tiles of keys.
 //
@@ -187,7 +187,7 @@ func scores4x1BF16AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int
 // streamValues4x1BF16AVX2 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues4x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues4x1BF16AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // scores4x1F32AVX2 is 4 rows of queries by 1 tiles of keys.
 //
@@ -197,7 +197,7 @@ func scores4x1F32AVX2(dst *float32, q *float32, base *byte, at *int, ahead *int,
 // streamValues4x1F32AVX2 is 4 rows by all values of 4 tiles.
 //
 //go:noescape
-func streamValues4x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, width int, table *byte)
+func streamValues4x1F32AVX2(acc *float32, alpha *float32, p *float32, base *byte, at *int, ahead *int, width int, table *byte)
 
 // values8x1BF16AVX512 is 8 rows by 1 chunks of the values of n tiles.
 //

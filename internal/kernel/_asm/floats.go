@@ -186,6 +186,22 @@ func touch(ahead, tmp reg.GPVirtual, tile, lines int) {
 	}
 }
 
+// busy reports whether there is more to compute than to read. Then each line of the tiles
+// that a later call reads is fetched meanwhile, into the second-level cache: that is slower
+// than what the processor fetches by itself, but goes on while it computes.
+func (f float) busy() bool { return f.rows == 8 }
+
+// tilesAt are the tiles of a list of places.
+func tilesAt(list reg.GPVirtual, n int) []reg.GPVirtual {
+	tiles := make([]reg.GPVirtual, n)
+	for i := range tiles {
+		tiles[i] = GP64()
+		MOVQ(Mem{Base: list, Disp: 8 * i}, tiles[i])
+		ADDQ(param("base"), tiles[i])
+	}
+	return tiles
+}
+
 // far is how many lines before it is read a line is fetched, in the tile that is being read.
 const far = 16
 
@@ -202,12 +218,13 @@ func scoreFloats(f float) {
 	SHRQ(Imm(uint64(bits.Len(uint(turn*f.depth()))-1)), turns)
 	SHLQ(Imm(2), stride)
 	queries := strided(q, stride, f.rows)
-	keys := make([]reg.GPVirtual, f.lines)
-	for i := range keys {
-		keys[i] = GP64()
-		MOVQ(Mem{Base: at, Disp: 8 * i}, keys[i])
-		ADDQ(param("base"), keys[i])
-		touch(ahead, tmp, i, far)
+	keys, next := tilesAt(at, f.lines), []reg.GPVirtual(nil)
+	if f.busy() {
+		next = tilesAt(ahead, f.lines)
+	} else {
+		for i := range keys {
+			touch(ahead, tmp, i, far)
+		}
 	}
 	for i := range f.sums() {
 		f.zero(f.v[i])
@@ -217,12 +234,16 @@ func scoreFloats(f float) {
 		places := make([]Mem, f.lines)
 		for j, k := range keys {
 			places[j] = Mem{Base: k, Disp: 64 * i}
-			PREFETCHT0(Mem{Base: k, Disp: 64 * (i + far)}) // past the keys are the tile's values
+			if f.busy() {
+				PREFETCHT1(Mem{Base: next[j], Disp: 64 * i})
+			} else {
+				PREFETCHT0(Mem{Base: k, Disp: 64 * (i + far)}) // past the keys are the tile's values
+			}
 		}
 		f.step(places, i*f.depth(), func(row, d int) Mem { return queries.at(row, 4*(i*f.depth()+d)) })
 	}
 	ADDQ(Imm(uint64(4*turn*f.depth())), q)
-	for _, k := range keys {
+	for _, k := range append(keys, next...) {
 		ADDQ(U32(64*turn), k)
 	}
 	DECQ(turns)
@@ -244,34 +265,46 @@ func scoreFloats(f float) {
 func valueStreams(f float) {
 	const tiles = 4
 	name := fmt.Sprintf("stream%s", f.name("Values"))
-	TEXT(name, NOSPLIT, "func(acc, alpha, p *float32, base *byte, at *int, width int, table *byte)")
+	TEXT(name, NOSPLIT, "func(acc, alpha, p *float32, base *byte, at, ahead *int, width int, table *byte)")
 	Doc(fmt.Sprintf("%s is %d rows by all values of %d tiles.", name, f.rows, tiles))
 	Pragma("noescape")
 	f.prepare()
-	acc, stride, alpha, p, at := load("acc"), load("width"), load("alpha"), load("p"), load("at")
+	acc, stride, p, at := load("acc"), load("width"), load("p"), load("at")
 	chunks, near := GP64(), GP64()
 	MOVQ(stride, chunks)
 	SHRQ(Imm(4), chunks)
 	SHLQ(Imm(2), stride)
-	sums := strided(acc, stride, f.rows)
-	values := make([]reg.GPVirtual, tiles)
-	for i := range values {
-		values[i] = GP64()
-		MOVQ(Mem{Base: at, Disp: 8 * i}, values[i])
-		ADDQ(param("base"), values[i])
+	// Rows in fours, so that two strides address them all.
+	fours := []rows{strided(acc, stride, min(f.rows, 4))}
+	if f.rows > 4 {
+		upper := fours[0]
+		base := GP64()
+		LEAQ(Mem{Base: acc, Index: stride, Scale: 4}, base)
+		upper.base = base
+		fours = append(fours, upper)
+	}
+	sums := func(row, disp int) Mem { return fours[row/4].at(row%4, disp) }
+	values, next := tilesAt(at, tiles), []reg.GPVirtual(nil)
+	if f.busy() {
+		next = tilesAt(load("ahead"), tiles)
 	}
 	chunk := 64 * 16 / f.depth()
-	MOVQ(U32(64*far), near)
 	factor := f.v[f.sums()]
+	if !f.busy() {
+		MOVQ(U32(64*far), near)
+	}
 	Label("chunk")
-	CMPQ(chunks, Imm(uint64(64*far/chunk)))
-	JG(LabelRef("more"))
-	XORQ(near, near) // past the last chunk is another head
-	Label("more")
+	if !f.busy() {
+		CMPQ(chunks, Imm(uint64(64*far/chunk)))
+		JG(LabelRef("more"))
+		XORQ(near, near) // past the last chunk is another head
+		Label("more")
+	}
+	alpha := load("alpha")
 	for row := range f.rows {
 		VBROADCASTSS(Mem{Base: alpha, Disp: 4 * row}, factor)
 		for i, r := range f.acc(row, 0, 0) {
-			VMULPS(sums.at(row, i*f.bytes), factor, r)
+			VMULPS(sums(row, i*f.bytes), factor, r)
 		}
 	}
 	for i := f.rows * f.halves(); i < f.sums(); i++ {
@@ -279,7 +312,11 @@ func valueStreams(f float) {
 	}
 	for i := range 16 / f.depth() {
 		for tile, v := range values {
-			PREFETCHT0(Mem{Base: v, Index: near, Scale: 1, Disp: 64 * i})
+			if f.busy() {
+				PREFETCHT1(Mem{Base: next[tile], Disp: 64 * i})
+			} else {
+				PREFETCHT0(Mem{Base: v, Index: near, Scale: 1, Disp: 64 * i})
+			}
 			f.step([]Mem{{Base: v, Disp: 64 * i}}, tile, func(row, d int) Mem {
 				return Mem{Base: p, Disp: 512*row + 64*tile + 4*(i*f.depth()+d)}
 			})
@@ -287,11 +324,13 @@ func valueStreams(f float) {
 	}
 	for row := range f.rows {
 		for i, sum := range f.total(row, 0) {
-			VMOVUPS(sum, sums.at(row, i*f.bytes))
+			VMOVUPS(sum, sums(row, i*f.bytes))
 		}
 	}
-	ADDQ(Imm(64), acc)
-	for _, v := range values {
+	for _, four := range fours {
+		ADDQ(Imm(64), four.base)
+	}
+	for _, v := range append(values, next...) {
 		ADDQ(U32(uint32(chunk)), v)
 	}
 	DECQ(chunks)
