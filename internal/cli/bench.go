@@ -66,7 +66,7 @@ still holds: the cases take turns on a buffer larger than the last-level cache.`
 		},
 	}
 	cmd.Flags().StringSliceVar(&cases, "cases", nil, "measure the cases with these `words` in their names: mla, gqa-8, \"tp 8\", fp8, gemv")
-	cmd.Flags().IntVar(&opt.Rounds, "rounds", 0, fmt.Sprintf("rounds of every case (default as many as %s allow)", benchBudget))
+	cmd.Flags().IntVar(&opt.Rounds, "rounds", 0, fmt.Sprintf("rounds of every case (default until each has 25 undisturbed ones, for %s at most)", benchBudget))
 	cmd.Flags().Var(&byteSize{&opt.Memory}, "memory", "buffer that rounds take turns on (default twice the last-level cache, at most a fourth of free memory)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one object")
 	cmd.Flags().StringVar(&plot, "plot", "", "draw the roofline with predicted and measured points into an SVG `file`")
