@@ -154,7 +154,7 @@ func (t *towers) conv(name string, out, taps int, biased bool) {
 
 // buffer adds a tensor that is computed.
 func (t *towers) buffer(name string, elements int, dt dtype.Type) {
-	t.buffers = append(t.buffers, Param{Name: name, Part: Other, Rows: whole(elements), DType: dt, Stage: t.stage, Times: t.times})
+	t.buffers = append(t.buffers, Param{Name: name, Part: Tower, Rows: whole(elements), DType: dt, Stage: t.stage, Times: t.times})
 }
 
 // A vit is the layers of a vision transformer, or of an encoder like it.

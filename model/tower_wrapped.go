@@ -67,17 +67,22 @@ func (t *towers) sam(name string, c *reader) {
 	t.conv(name+".patch_embed.projection", width, c.opt("num_channels", 3)*patch*patch, true)
 	layers, global := c.size("num_hidden_layers"), len(c.ints("global_attn_indexes"))
 	t.layers(layers, func() {
-		at := name + ".layers.*."
-		t.norm(at+"layer_norm1", width, true)
-		t.norm(at+"layer_norm2", width, true)
-		t.conv(at+"attn.qkv", 3*width, width, true)
-		t.conv(at+"attn.proj", width, width, true)
-		t.conv(at+"mlp.lin1", inner, width, true)
-		t.conv(at+"mlp.lin2", width, inner, true)
+		t.wholeLayer(name+".layers.*.", [6]string{"layer_norm1", "layer_norm2", "attn.qkv", "attn.proj", "mlp.lin1", "mlp.lin2"}, width, inner, true)
 	})
 	t.layers(global, func() { t.relative(name, side, width/heads) })
 	t.layers(layers-global, func() { t.relative(name, c.size("window_size"), width/heads) })
 	t.neck(name+".neck", width, c.size("output_channels"))
+}
+
+// wholeLayer adds a layer of a vision transformer of which nothing is divided: two norms,
+// queries with keys and values, what goes out, and an MLP, by their names in that order.
+func (t *towers) wholeLayer(at string, names [6]string, width, inner int, attentionBias bool) {
+	t.norm(at+names[0], width, true)
+	t.norm(at+names[1], width, true)
+	t.conv(at+names[2], 3*width, width, attentionBias)
+	t.conv(at+names[3], width, width, attentionBias)
+	t.conv(at+names[4], inner, width, true)
+	t.conv(at+names[5], width, inner, true)
 }
 
 // relative adds the positions of a layer whose attention is so many patches wide.
@@ -141,13 +146,7 @@ func glmImageTower(t *towers) {
 	t.conv(name+".patch_embed.proj", width, c.opt("in_channels", 3)*patch*patch, true)
 	biased := c.flag("attention_bias", true)
 	t.layers(c.size("depth"), func() {
-		at := name + ".blocks.*."
-		t.norm(at+"norm1", width, true)
-		t.norm(at+"norm2", width, true)
-		t.conv(at+"attn.qkv", 3*width, width, biased)
-		t.conv(at+"attn.proj", width, width, biased)
-		t.conv(at+"mlp.fc1", inner, width, true)
-		t.conv(at+"mlp.fc2", width, inner, true)
+		t.wholeLayer(name+".blocks.*.", [6]string{"norm1", "norm2", "attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"}, width, inner, biased)
 	})
 	embedded, latent := vq.size("embed_dim"), vq.size("latent_channels")
 	t.plain("model.vqmodel.quantize.embedding.weight", vq.size("num_embeddings"), embedded)

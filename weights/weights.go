@@ -248,7 +248,7 @@ func (t *tally) layer(l *model.Layer, q *quantised, at int, times int64) {
 
 // towers counts the quantised modules of towers on a stage.
 func (t *tally) towers(m *model.Model, q *quantised, stage int) {
-	if q == nil {
+	if q == nil || t.build.NoTower {
 		return
 	}
 	for i := range q.towers.modules {
