@@ -109,8 +109,9 @@ func (a *automaton) number(trie [][1 << classBits]int, end map[int]int) {
 func (a *automaton) each(b []byte, found func(w *wording, at int)) {
 	state := uint16(0)
 	next, accept := a.next, a.accept
+	class := &a.class
 	for i, c := range b {
-		state = next[int(state)<<classBits|int(a.class[c])]
+		state = next[int(state)<<classBits|int(class[c])]
 		if state >= accept {
 			found(&a.words[a.ends[state-accept]], i)
 		}

@@ -112,7 +112,7 @@ func (p *Parser) lines(b []byte) {
 		return
 	}
 	from, number := 0, p.line // line number holds for from
-	wordings.each(b, func(w *wording, at int) {
+	wordings().each(b, func(w *wording, at int) {
 		start := bytes.LastIndexByte(b[:at], '\n') + 1
 		number += int64(bytes.Count(b[from:start], newline))
 		from = start

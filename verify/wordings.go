@@ -1,6 +1,12 @@
 package verify
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
-// wordings are all that are looked for.
-var wordings = newAutomaton(slices.Concat(vllmWordings, refusalWordings, sglangWordings, llamaWordings, trtllmWordings))
+// wordings are all that are looked for. Their table is made when a first log is read: other
+// commands need none.
+var wordings = sync.OnceValue(func() *automaton {
+	return newAutomaton(slices.Concat(vllmWordings, refusalWordings, sglangWordings, llamaWordings, trtllmWordings))
+})

@@ -148,13 +148,13 @@ func TestStarts(t *testing.T) {
 
 // TestAnchors wants every wording to be found, alone and in the middle of a line.
 func TestAnchors(t *testing.T) {
-	for i := range wordings.words {
-		w := &wordings.words[i]
+	for i := range wordings().words {
+		w := &wordings().words[i]
 		if strings.ContainsAny(w.anchor, "\n\x00") || w.anchor == "" {
 			t.Errorf("%q can be in no line", w.anchor)
 		}
 		found := false
-		wordings.each([]byte("GPU KV GPU KV c"+w.anchor+"x\n"), func(hit *wording, at int) { found = found || hit == w })
+		wordings().each([]byte("GPU KV GPU KV c"+w.anchor+"x\n"), func(hit *wording, at int) { found = found || hit == w })
 		if !found {
 			t.Errorf("%q is not found", w.anchor)
 		}
