@@ -54,6 +54,9 @@ func (s Shard) Local(n int) int {
 	return n/round*run + min(max(n%round-s.Rank*run, 0), run)
 }
 
+// maxRound bounds the tokens after which the ranks' turns begin again.
+const maxRound = 1 << 30
+
 func (s Shard) validate() error {
 	switch {
 	case s == Shard{}:
@@ -62,7 +65,7 @@ func (s Shard) validate() error {
 		return problem.New(problem.BadValue, "decode_context_parallel_size", s.Ranks, "not a number of ranks")
 	case s.Rank < 0 || s.Rank >= s.Ranks:
 		return problem.New(problem.BadValue, "rank", s.Rank, "not one of %d ranks", s.Ranks)
-	case s.Interleave < 0 || s.Interleave > 1<<30:
+	case s.Interleave < 0 || s.Interleave > maxRound/s.Ranks:
 		return problem.New(problem.BadValue, "cp_kv_cache_interleave_size", s.Interleave, "not a number of tokens")
 	}
 	return nil

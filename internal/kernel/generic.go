@@ -179,6 +179,10 @@ func exp2(x float32) float32 {
 }
 
 func unpackGeneric(dst []byte, to Format, src, _ []byte, from Format) {
+	if from.Size() == 1 {
+		unpackCodes(dst, to, src, &codes[from])
+		return
+	}
 	n := len(src) / from.Size()
 	var x [1]float32
 	for group := 0; group < n; group += 256 {
@@ -190,6 +194,33 @@ func unpackGeneric(dst []byte, to Format, src, _ []byte, from Format) {
 		}
 	}
 }
+
+// unpackCodes looks 8-bit elements up. Four depths of a line are two pairs or four lines.
+func unpackCodes(dst []byte, to Format, src []byte, value *[256]uint32) {
+	for line := 0; line < len(src); line += 64 {
+		for i, code := range src[line : line+64] {
+			lane, depth := i/16*4+i%8/2, i%16/8*2+i%2
+			bits := value[code]
+			if to == F32 {
+				binary.LittleEndian.PutUint32(dst[4*(line+depth*Lanes+lane):], bits)
+			} else {
+				binary.LittleEndian.PutUint16(dst[2*(line+depth/2*32+lane*2+depth%2):], uint16(bits>>16))
+			}
+		}
+	}
+}
+
+// codes are the float32s of the codes of the 8-bit formats, which are bfloat16s too.
+var codes = func() (t [F32 + 1][256]uint32) {
+	for _, f := range []Format{E4M3, E5M2} {
+		for code := range t[f] {
+			var x [1]float32
+			f.decode(x[:], []byte{byte(code)})
+			t[f][code] = math.Float32bits(x[0])
+		}
+	}
+	return t
+}()
 
 var dtypes = [...]dtype.Type{BF16: dtype.BFloat16, F16: dtype.Float16, E4M3: dtype.Float8E4M3, E5M2: dtype.Float8E5M2, F32: dtype.Float32}
 

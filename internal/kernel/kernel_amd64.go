@@ -8,8 +8,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
-
-	"headcount/dtype"
 )
 
 //go:generate sh -c "cd _asm && go run . -out ../kernel_amd64.s -stubs ../stubs_amd64.go -pkg kernel"
@@ -249,12 +247,9 @@ func unpack512(dst []byte, to Format, src, ahead []byte, from Format) {
 // tables are, for each 8-bit format, the lower and then the upper bytes in bfloat16 of the
 // codes without a sign.
 var tables = func() (t [F32 + 1][256]byte) {
-	for _, f := range []Format{E4M3, E5M2} {
+	for f := range codes {
 		for code := range 128 {
-			var x [1]float32
-			f.decode(x[:], []byte{byte(code)})
-			bits := dtype.RoundBFloat16(x[0])
-			t[f][code], t[f][128+code] = byte(bits), byte(bits>>8)
+			t[f][code], t[f][128+code] = byte(codes[f][code]>>16), byte(codes[f][code]>>24)
 		}
 	}
 	return t
