@@ -34,6 +34,9 @@ func (a *answer) weigh(m *model.Model) {
 		a.note(id, severity, strings.TrimPrefix(p.Message, "weights: "), "")
 		return
 	}
+	if m.Towers {
+		a.note("towers-as-vllm", "info", "towers are counted as vLLM divides them, which SGLang may do otherwise", "")
+	}
 	for i := range stages {
 		r := &a.Ranks[i]
 		r.Parameters, r.WeightBytes, r.Weights = &stages[i].Parameters, &stages[i].Bytes, &stages[i].ByPart
