@@ -65,6 +65,9 @@ func (r *reader) decoder(d decoder) *Model {
 	if layers == 0 {
 		layers = r.layers()
 	}
+	if r.err != nil { // a depth that was refused is not built
+		return r.model()
+	}
 	switch {
 	case d.latent != nil:
 		d.heads = d.latent.view()

@@ -3,6 +3,7 @@ package model_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -289,5 +290,21 @@ func TestMixedProblems(t *testing.T) {
 		if !ok || p.Code != tt.code || p.Field != tt.field || strings.Contains(p.Message, "\n") {
 			t.Errorf("%s: %v, want %s of %s", tt.config, err, tt.code, tt.field)
 		}
+	}
+}
+
+// A depth that is refused is not built first.
+func TestRefusedDepthTakesNoMemory(t *testing.T) {
+	o, _, err := checkpoint.Parse([]byte(`{"architectures": ["HrmTextForCausalLM"], "model_type": "hrm_text", "num_layers_per_stack": 100000000, "H_cycles": 1000,
+		"L_cycles": 1000, "hidden_size": 64, "num_attention_heads": 8, "vocab_size": 100, "intermediate_size": 96}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = model.Resolve(&checkpoint.Source{Config: o})
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; err == nil || took > 16<<20 {
+		t.Errorf("%v, after %d bytes", err, took)
 	}
 }
