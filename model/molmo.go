@@ -17,6 +17,8 @@ var molmo = family{
 			norms:        []string{"attn_norm", "ff_norm"},
 			names:        molmoNames,
 			everyStage:   true,
+			tied:         r.flag("weight_tying", false),
+			untied:       !r.flag("weight_tying", false), // whatever tie_word_embeddings says
 		}
 		if r.flag("attention_layer_norm", false) {
 			d.qkNorm = normWhole

@@ -173,7 +173,7 @@ func ovis2Tower(t *towers) {
 	said := words - c.opt("num_visual_indicator_tokens", 5)
 	t.conv(name+".head_linear", said, width*stride*stride, false)
 	t.norm(name+".head_norm", said, true)
-	t.add(Param{Name: "model.visual_embeddings_table.weight", Rows: vocabulary(words), Cols: whole(t.hidden)})
+	t.add(Param{Name: "model.visual_embeddings_table.weight", Rows: vocabulary(words), Cols: whole(t.topReader().opt("hidden_size", t.hidden))})
 }
 
 // instructBlipTower is a vision transformer of which nothing is divided, and a Q-Former that
