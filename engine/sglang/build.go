@@ -74,12 +74,15 @@ func (f *flags) dtypeOf(r *reading) dtype.Type {
 	if f.dev.major < 8 {
 		return dtype.Float16
 	}
+	switch { // whatever --dtype says (arg_groups/model_override_base.py, overrides.py)
+	case r.arch == "GptOssForCausalLM" && r.quant.method == "mxfp4", r.arch == "MistralLarge3ForCausalLM",
+		r.arch == "PixtralForConditionalGeneration":
+		return dtype.BFloat16
+	}
 	if t, ok := dtype.Parse(f.opts.DType); ok {
 		return t
 	}
 	switch {
-	case r.arch == "GptOssForCausalLM" && r.quant.method == "mxfp4":
-		return dtype.BFloat16
 	case r.dtype == dtype.Float32 && strings.HasPrefix(r.config.text.ModelType(), "gemma"):
 		return dtype.BFloat16
 	case r.dtype == dtype.Float32:

@@ -1,10 +1,14 @@
 package sglang
 
 import (
+	"strings"
 	"testing"
 
 	"headcount/checkpoint"
+	"headcount/engine"
+	"headcount/hw"
 	"headcount/model"
+	"headcount/problem"
 )
 
 // Configs that tests plan, reduced to what a size depends on.
@@ -42,4 +46,46 @@ func bare(name string, src *checkpoint.Source) *model.Model {
 		m.Architecture, _ = list[0].Text()
 	}
 	return m
+}
+
+// gpt-oss in MXFP4 computes in bfloat16 whatever --dtype asks for, and so caches in it.
+func TestForcedDType(t *testing.T) {
+	gpu, err := hw.Lookup("h100-sxm-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := strings.Replace(gptOSS, "{", `{"quantization_config": {"quant_method": "mxfp4"}, `, 1)
+	for config, want := range map[string]string{gptOSS: "float16", packed: "bfloat16"} {
+		res, err := Engine{}.Plan(engine.Job{Model: parse(t, config), GPU: gpu, Options: &engine.Options{MemoryBeginGiB: 78, MemoryEndGiB: 50, DType: "half"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.Resolved.KVCacheDType; got != want {
+			t.Errorf("%s: %s, want %s", config, got, want)
+		}
+	}
+}
+
+// A draft that drafts blocks reads layers of the target, which must be there, and takes the
+// context that is asked for.
+func TestBlockDraft(t *testing.T) {
+	draft := parse(t, strings.Replace(llama, "{", `{"dflash_config": {"target_layer_ids": [1, 79]}, "block_size": 16, `, 1))
+	short := parse(t, strings.Replace(llama, "131072", "4096", 1))
+	for _, tt := range []struct {
+		name   string
+		target string
+		draft  *model.Model
+		length int64
+		field  string
+	}{
+		{"80 layers", llama, draft, 0, ""},
+		{"79 layers", strings.Replace(llama, `"num_hidden_layers": 80`, `"num_hidden_layers": 79`, 1), draft, 0, "target_layer_ids"},
+		{"longer than the draft", llama, short, 8192, "max_model_len"},
+	} {
+		opts := engine.Options{MemoryBeginGiB: 78, MemoryEndGiB: 50, SpeculativeAlgorithm: "DFLASH", Draft: tt.draft, MaxModelLen: tt.length}
+		_, err := Engine{}.Plan(engine.Job{Model: parse(t, tt.target), Options: &opts})
+		if p, _ := err.(*problem.Error); (p == nil) != (tt.field == "") || p != nil && p.Field != tt.field {
+			t.Errorf("%s: %v, want a refusal of %q", tt.name, err, tt.field)
+		}
+	}
 }
