@@ -164,18 +164,22 @@ func (s *shell) run(t *testing.T, command, shown string) string {
 
 // headcount runs the program, and what follows it in the line.
 func (s *shell) headcount(t *testing.T, args []string) string {
-	var stdin, terminal bytes.Buffer
+	var stdin, stdout, stderr bytes.Buffer
 	line, filters := split(args, "|")
 	line, from := split(line, "<")
 	for _, name := range from {
 		stdin.WriteString(read(t, name[0]))
 	}
-	s.status = cli.Run(context.Background(), line, &stdin, &terminal, &terminal)
-	text := blanks.ReplaceAllString(terminal.String(), "")
+	terminal := &stdout // where both go
+	if len(filters) > 0 {
+		terminal = &stderr // a pipe takes standard output alone
+	}
+	s.status = cli.Run(context.Background(), line, &stdin, &stdout, terminal)
+	text := blanks.ReplaceAllString(stdout.String(), "")
 	for _, f := range filters {
 		text = filter(t, f, text)
 	}
-	return text
+	return blanks.ReplaceAllString(stderr.String(), "") + text
 }
 
 // blanks at the ends of lines are for a terminal; documents have none.

@@ -67,7 +67,11 @@ func (q *question) columns(models []string) ([]headcount.Request, error) {
 	engines := strings.Split(q.engine, ",")
 	q.mixed = len(engines) > 1
 	if n := len(engines) * len(models); n < 2 || n > 8 {
-		return nil, problem.New(problem.BadValue, "MODEL", n, "columns, want 2 to 8: models times engines")
+		hint := "name fewer models"
+		if n < 2 {
+			hint = "name another model, or both engines: --engine vllm,sglang"
+		}
+		return nil, problem.New(problem.BadValue, "MODEL", nil, "models × engines are %d, want 2 to 8", n).WithHint("%s", hint)
 	}
 	var columns []headcount.Request
 	for _, name := range models {

@@ -21,7 +21,7 @@ func newMan(a *app) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if info, err := os.Stat(args[0]); err != nil || !info.IsDir() {
-				return problem.New(problem.BadValue, "DIR", args[0], "not a folder")
+				return problem.New(problem.BadValue, "DIR", args[0], "not a folder").WithHint("the folder has to be there: mkdir -p DIR")
 			}
 			root := cmd.Root()
 			root.InitDefaultCompletionCmd()
