@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"headcount"
 	"headcount/engine"
@@ -419,8 +420,9 @@ func (c *comparison) refusal(plan *headcount.Report) {
 	case r == nil && planned == nil:
 		return
 	case r == nil:
-		if c.seen.Started && planned.Code == problem.DoesNotFit {
-			return // the capacity says it
+		given := c.request.KVCacheMemory > 0 || c.request.NumGPUBlocksOverride > 0
+		if c.seen.Started && planned.Code == problem.DoesNotFit && (!given || c.compared("tokens", "max_concurrency", "num_blocks")) {
+			return // the capacity says it, or the pool was estimated
 		}
 		check := Check{Name: "refusal", Predicted: planned.Message, Observed: "started", How: "it was to be refused"}
 		if fell := c.seen.Fell; fell != nil {
@@ -441,6 +443,11 @@ func (c *comparison) refusal(plan *headcount.Report) {
 	}
 	check.Exact = check.Agrees
 	c.add(check)
+}
+
+// compared reports whether there is a check of one of these names.
+func (c *comparison) compared(names ...string) bool {
+	return slices.ContainsFunc(c.report.Checks, func(check Check) bool { return slices.Contains(names, check.Name) })
 }
 
 // sameRefusal reports whether a planned refusal is of the observed kind.

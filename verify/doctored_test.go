@@ -60,3 +60,15 @@ func TestDoctored(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctoredModel plans another model than the one that started: one whose request is
+// larger than the pool that was given differs as well.
+func TestDoctoredModel(t *testing.T) {
+	o := only(t, read(t, "testdata/live/gqa8-tp2.log"))
+	for _, model := range []string{"llama-3-70b", "deepseek-v3"} {
+		r := verified(t, o, headcount.Request{Model: model})
+		if r.Agrees() || len(r.Checks) == 0 || r.Checks[len(r.Checks)-1].Name != "refusal" {
+			t.Errorf("%s: checks %+v, want a refusal that did not come", model, r.Checks)
+		}
+	}
+}
