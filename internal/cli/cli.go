@@ -35,7 +35,8 @@ type app struct {
 // Run executes the command line args, which exclude the program's name, and returns the
 // exit status.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	out := &output{w: stdout}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr}
 	a.planner = &headcount.Planner{
 		Resolver: source.Files{Stdin: stdin},
 		Hub:      newHubs(a),
@@ -43,9 +44,13 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := newRoot(a)
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
-	switch err := root.ExecuteContext(ctx); {
+	err := root.ExecuteContext(ctx)
+	if out.err != nil && (err == nil || errors.Is(err, errFindings)) {
+		err = problem.New(problem.Unreadable, "", nil, "standard output: %s", cause(out.err))
+	}
+	switch {
 	case err == nil:
 		return exitFine
 	case errors.Is(err, errFindings):
@@ -58,9 +63,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // complain prints an error and its remedy, a line each.
 func complain(w io.Writer, err error) {
-	fmt.Fprintf(w, "headcount: error: %s\n", err)
+	fmt.Fprintf(w, "headcount: error: %s\n", plain(err.Error()))
 	if p, ok := errors.AsType[*problem.Error](err); ok && p.Hint != "" {
-		fmt.Fprintf(w, "headcount: hint: %s\n", p.Hint)
+		fmt.Fprintf(w, "headcount: hint: %s\n", plain(p.Hint))
 	}
 }
 

@@ -174,7 +174,7 @@ func showConversion(out io.Writer, c *convert.Conversion, name string, dryRun bo
 	if dryRun {
 		verb = "would be "
 	}
-	fmt.Fprintf(out, "%s → %s: %s → %d, ", c.Name, name, units.Plural(c.OldHeads, "KV head"), c.NewHeads)
+	fmt.Fprintf(out, "%s → %s: %s → %d, ", plain(c.Name), plain(name), units.Plural(c.OldHeads, "KV head"), c.NewHeads)
 	if len(c.Changes) == 0 {
 		fmt.Fprintf(out, "%sa copy, %s\n\n", verb, units.Bytes(c.Bytes))
 		return

@@ -32,8 +32,11 @@ func newModels(a *app) *cobra.Command {
 			word := strings.ToLower(strings.Join(args, ""))
 			found := digest.Models(cmd.Context(), a.planner, word)
 			if len(found) == 0 {
-				return problem.New(problem.BadValue, "WORD", args[0], "no model of the catalogue is named so").
-					WithHint("near: %s", strings.Join(catalog.Nearest(word, 5), ", "))
+				err := problem.New(problem.BadValue, "WORD", args[0], "no model of the catalogue is named so")
+				if near := catalog.Nearest(word, 5); len(near) > 0 {
+					return err.WithHint("near: %s", strings.Join(near, ", "))
+				}
+				return err.WithHint("headcount models lists them all")
 			}
 			if asJSON {
 				return encode(a, found)

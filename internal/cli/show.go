@@ -60,7 +60,7 @@ const lineWidth = 118
 // spread puts left and right at the two ends of a line.
 func spread(left, right string, width int) string {
 	gap := max(2, width-utf8.RuneCountInString(left)-utf8.RuneCountInString(right))
-	return left + strings.Repeat(" ", gap) + right
+	return plain(left + strings.Repeat(" ", gap) + right)
 }
 
 func pad(s string, n int) string {

@@ -21,7 +21,9 @@ var engines = map[string]string{"vllm": "vLLM", "sglang": "SGLang", "llama.cpp":
 
 // showComparison prints one start: what was planned, figure by figure what was printed, what
 // explains a difference, and what to change.
-func showComparison(out io.Writer, r *verify.Report) {
+func showComparison(w io.Writer, r *verify.Report) {
+	out := new(strings.Builder)
+	defer func() { io.WriteString(w, plain(out.String())) }() // a log may say anything
 	left := strings.TrimSpace(engines[r.Engine.Name] + " " + r.Engine.Version)
 	if r.Plan != nil {
 		left += " · " + r.Model + " · " + r.Plan.Layout.String()
@@ -140,7 +142,7 @@ func refusalNote(planned string, c verify.Check) string {
 	case c.Agrees:
 		return "Predicted: " + planned
 	}
-	return fmt.Sprintf("Predicted: %s. Instead: %v", planned, c.Observed)
+	return fmt.Sprintf("Predicted: %s. Instead: %v", strings.TrimRight(planned, "."), c.Observed)
 }
 
 // labels are what checks are called in print.

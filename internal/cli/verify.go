@@ -274,16 +274,29 @@ func readOn(name string, at *int64, p *verify.Parser) (grown bool, err error) {
 	return n > 0, nil
 }
 
+// maxToken bounds a bearer token.
+const maxToken = 4096
+
+// readToken reads no more of a file than tells that it is longer than a token.
+func readToken(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, 2*maxToken))
+}
+
 // token is the bearer token that is given, if any.
 func (v *verification) token() (string, error) {
 	if v.tokenFile == "" {
 		return strings.TrimSpace(os.Getenv(tokenVariable)), nil
 	}
-	data, err := os.ReadFile(v.tokenFile)
+	data, err := readToken(v.tokenFile)
 	if err != nil {
 		return "", problem.New(problem.Unreadable, "--token-file", v.tokenFile, "%s", cause(err))
 	}
-	if data = bytes.TrimSpace(data); len(data) > 4096 || bytes.ContainsAny(data, "\r\n") {
+	if data = bytes.TrimSpace(data); len(data) > maxToken || bytes.ContainsAny(data, "\r\n") {
 		return "", problem.New(problem.Unreadable, "--token-file", v.tokenFile, "not one token")
 	}
 	return string(data), nil
