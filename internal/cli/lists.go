@@ -121,6 +121,9 @@ func setGPU(req *headcount.Request, name string) error {
 		req.GPU = name
 		return nil
 	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // a pipe may never say a word
+		return problem.New(problem.Unreadable, "--gpu", name, "not a regular file")
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return problem.New(problem.Unreadable, "--gpu", name, "%s", errors.Unwrap(err))
