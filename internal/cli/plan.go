@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"headcount"
 	"headcount/internal/digest"
@@ -48,6 +49,9 @@ depend on the pool is printed. With --gpu alone the pool is an estimate with its
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file != "" {
+				if err := alone(cmd.Flags()); err != nil {
+					return err
+				}
 				return a.runJobs(cmd.Context(), file)
 			}
 			requests, err := q.requests(args[0])
@@ -123,6 +127,17 @@ func (a *app) planAll(ctx context.Context, requests []headcount.Request, asJSON 
 		}
 	}
 	return errFindings
+}
+
+// alone wants no flag beside --jobs that would have no say.
+func alone(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Name != "jobs" && f.Name != "allow-network" && err == nil {
+			err = problem.New(problem.BadValue, "--"+f.Name, nil, "of no effect with --jobs, where each line is a request of its own").
+				WithHint("give it in each line, with _ for -")
+		}
+	})
+	return err
 }
 
 // runJobs answers the requests of a file.
