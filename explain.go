@@ -298,7 +298,7 @@ func (r *Report) idealised() []string {
 	}
 	tokens := *kv.AvailableBytes / rank.BytesPerToken
 	return []string{
-		fmt.Sprintf("a request takes %s B fixed (windows, states) + %s B a token", units.Group(kv.FixedBytesPerRequest), units.Group(kv.BytesPerToken)),
+		fmt.Sprintf("a request of that length takes %s B for windows and states + %s B a token", units.Group(kv.FixedBytesPerRequest), units.Group(kv.BytesPerToken)),
 		fmt.Sprintf("pool / %s B a token alone would have said %s tokens", units.Group(rank.BytesPerToken), units.Group(tokens)),
 	}
 }

@@ -51,7 +51,7 @@ func Of(r, unsplit *headcount.Report) Digest {
 		d.Rows = append(d.Rows, cacheRows(r, unsplit, &r.Ranks[i])...)
 	}
 	if n := r.KVCache.FixedBytesPerRequest; n > 0 {
-		row := Row{ID: "kv_per_request", Name: "KV cache per request", PerRank: units.Bytes(n).String(), How: "whatever its length, beside what its tokens add"}
+		row := Row{ID: "kv_per_request", Name: "KV cache per request", PerRank: units.Bytes(n).String(), How: "windows and states at full length, beside what its tokens add"}
 		if r.KVCache.Tokens != nil {
 			row.Step = headcount.StepTokens
 		}
