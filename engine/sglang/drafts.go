@@ -122,10 +122,13 @@ func (f *flags) blockDraft(d *draft) *problem.Error {
 }
 
 // targetLayers refuses a draft that reads layers which the target does not have
-// (dflash_utils.py, resolve_target_layer_ids).
+// (dflash_utils.py, resolve_target_layer_ids, build_target_layer_ids).
 func (f *flags) targetLayers(own *reading) *problem.Error {
 	ids, ok := own.blockField("target_layer_ids")
-	if !ok || ids.Kind() == checkpoint.Null {
+	if !ok || ids.Kind() == checkpoint.Null { // then they are spread between the second and the third from the end
+		if own.layers > 1 && f.layers < 4 {
+			return problem.New(problem.Unsupported, "num_hidden_layers", f.layers, "the draft reads several layers of the target between its second and its last three").By(name)
+		}
 		return nil
 	}
 	if len(ids.List()) == 0 {
