@@ -196,8 +196,11 @@ func (p *Planner) subject(ctx context.Context, req *Request, eng engine.Engine) 
 		return nil, unserved(eng, src, req.AssumeArchitecture, err)
 	}
 	s := &subject{model: m, kinds: layerKinds(m), duplicates: src.Duplicates}
-	if weights.WantsHeaders(m) {
+	wanted := weights.WantsHeaders(m)
+	if wanted || src.Local() { // files that are at hand are looked at, if only to say that they are no good
 		s.headers = src.ReadTensors()
+	}
+	if wanted {
 		m.Tensors = src.Tensors
 	}
 	switch n, bytes, ok := weights.Whole(m, declaredDType(m)); {

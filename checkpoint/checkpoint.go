@@ -123,6 +123,16 @@ func FromFS(folder fs.FS, name string) (*Source, error) {
 	return src, nil
 }
 
+// Local reports whether the checkpoint is a folder whose headers cost little to read; one
+// that is watched while they are read is far away.
+func (s *Source) Local() bool {
+	if s.headers == nil {
+		return false
+	}
+	_, far := s.headers.folder.(Watcher)
+	return !far
+}
+
 // ReadTensors reads the headers of the checkpoint's safetensors files into Tensors, for a
 // Source from FromFS; another has none. See the function of that name. Of PyTorch's own
 // files only an index says something, how many bytes they hold.
