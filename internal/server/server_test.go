@@ -101,6 +101,27 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A log is read as it arrives, and no further than its cap.
+func TestVerifyTooLong(t *testing.T) {
+	r := httptest.NewRequest("POST", "/v1/verify", io.LimitReader(blanks{}, maxLog+1))
+	r.Header.Set("Content-Type", "text/plain")
+	w := httptest.NewRecorder()
+	handler(Options{}).ServeHTTP(w, r)
+	if w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %s, want 413", w.Code, w.Body)
+	}
+}
+
+// Blanks are a text without end.
+type blanks struct{}
+
+func (blanks) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
 // A log is compared with the plan of what it says; what it does not say comes beside.
 func TestVerify(t *testing.T) {
 	const log = "INFO 08-05 10:00:00 [core.py:1] Initializing a V1 LLM engine (v0.33.0) with config: model='meta-llama/Meta-Llama-3-70B', dtype=torch.bfloat16, max_seq_len=8192, tensor_parallel_size=8, pipeline_parallel_size=1, data_parallel_size=1, decode_context_parallel_size=1, quantization=None, enforce_eager=False, kv_cache_dtype=auto\n" +

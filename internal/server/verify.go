@@ -14,8 +14,12 @@ import (
 	"headcount/verify"
 )
 
-// maxLog bounds a log that is sent to be compared.
-const maxLog = 64 << 20
+// maxLog bounds a log that is sent to be compared, and logsAtOnce how many are held or read
+// at a time; the others wait.
+const (
+	maxLog     = 64 << 20
+	logsAtOnce = 2
+)
 
 // A Log is what an engine printed, and what is known beside.
 type Log struct {
@@ -36,31 +40,51 @@ func (a *api) registerVerify() {
 	op.Description = "The log of vLLM, SGLang, llama.cpp or TensorRT-LLM as `text/plain`, or in a JSON object with what it does not say. An answer for each start in it: what agrees, what differs, and the term that explains it."
 	op.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: a.content(reflect.TypeFor[Comparisons]())}}
 	op.Errors = bodyErrors
+	turns := make(chan struct{}, logsAtOnce)
 	huma.Register(a, op, func(ctx context.Context, in *stream) (*written, error) {
-		body := takeBuffer()
-		defer body.giveBack()
-		if err := body.read(in.ctx.BodyReader(), maxLog); err != nil {
-			return nil, err
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+		case <-ctx.Done():
+			return nil, asProblem(ctx.Err())
 		}
-		log, given := io.Reader(&body.Buffer), headcount.Request{}
-		if strings.HasPrefix(in.ctx.Header("Content-Type"), "application/json") {
-			var l Log
-			if err := strict.Decode(body.Bytes(), &l, "comparison", maxLog); err != nil {
-				return nil, badBody(body.Bytes(), err)
-			}
-			log, given = strings.NewReader(l.Log), l.Request
-		}
-		ctx, cancel := context.WithTimeout(ctx, planTime)
-		defer cancel()
-		v, err := a.compareLog(ctx, log, given)
+		v, err := a.compareBody(ctx, in.ctx.Header("Content-Type"), in.ctx.BodyReader())
 		if err != nil {
-			return nil, asProblem(err)
+			return nil, err
 		}
 		return &written{func(ctx huma.Context) { writeJSON(ctx, v) }}, nil
 	})
 	content := a.content(reflect.TypeFor[Log]())
 	content["text/plain"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	a.describeBody(op.Path, content)
+}
+
+// compareBody compares what a body holds: a log that is read as it arrives, or a JSON object.
+func (a *api) compareBody(ctx context.Context, contentType string, body io.Reader) (*Comparisons, error) {
+	text := &arriving{body: body, limit: maxLog}
+	log, given := io.Reader(text), headcount.Request{}
+	if strings.HasPrefix(contentType, "application/json") {
+		held := takeBuffer()
+		defer held.giveBack()
+		if err := held.read(body, maxLog); err != nil {
+			return nil, err
+		}
+		var l Log
+		if err := strict.Decode(held.Bytes(), &l, "comparison", maxLog); err != nil {
+			return nil, badBody(held.Bytes(), err)
+		}
+		log, given = strings.NewReader(l.Log), l.Request
+	}
+	ctx, cancel := context.WithTimeout(ctx, planTime)
+	defer cancel()
+	v, err := a.compareLog(ctx, log, given)
+	if text.problem != nil {
+		return nil, text.problem
+	}
+	if err != nil {
+		return nil, asProblem(err)
+	}
+	return v, nil
 }
 
 // compareLog compares each start of a log that came to an end of its own.
