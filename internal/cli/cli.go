@@ -38,7 +38,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	out := &output{w: stdout}
 	a := &app{stdin: stdin, stdout: out, stderr: stderr}
 	a.planner = &headcount.Planner{
-		Resolver: source.Files{Stdin: stdin},
+		Resolver: source.New(stdin),
 		Hub:      newHubs(a),
 	}
 	root := newRoot(a)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"unicode"
 
 	"headcount/checkpoint"
@@ -20,7 +21,13 @@ import (
 
 // Files takes names that are paths. The zero Files has no standard input.
 type Files struct {
-	Stdin io.Reader // read for "-", once
+	stdin func() ([]byte, error)
+}
+
+// New is Files that reads stdin at the first "-". A command plans a model more than once, so
+// what was read is kept.
+func New(stdin io.Reader) Files {
+	return Files{stdin: sync.OnceValues(func() ([]byte, error) { return readSome(stdin) })}
 }
 
 // Source reads the checkpoint at a path. It is not found when there is nothing at name and
@@ -30,8 +37,8 @@ func (f Files) Source(ctx context.Context, name string) (src *checkpoint.Source,
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	if name == "-" && f.Stdin != nil {
-		src, err = standardInput(f.Stdin)
+	if name == "-" && f.stdin != nil {
+		src, err = standardInput(f.stdin)
 		return src, true, err
 	}
 	if strings.ContainsFunc(name, unicode.IsControl) {
@@ -98,9 +105,9 @@ func unreadable(name string, err error) error {
 }
 
 // standardInput reads one config.json or params.json.
-func standardInput(stdin io.Reader) (*checkpoint.Source, error) {
+func standardInput(stdin func() ([]byte, error)) (*checkpoint.Source, error) {
 	const name = "standard input"
-	data, err := readSome(stdin)
+	data, err := stdin()
 	if err != nil {
 		return nil, unreadable(name, err)
 	}

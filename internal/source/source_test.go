@@ -72,7 +72,7 @@ func TestFiles(t *testing.T) {
 		{"hub/models--o--m", "o/m", false, false},
 		{"-", "standard input", false, false},
 	} {
-		src, found, err := Files{Stdin: strings.NewReader(config)}.Source(t.Context(), filepath.FromSlash(tt.name))
+		src, found, err := New(strings.NewReader(config)).Source(t.Context(), filepath.FromSlash(tt.name))
 		if err != nil || !found {
 			t.Errorf("%s: found %v, %v", tt.name, found, err)
 			continue
@@ -148,7 +148,7 @@ func TestFilesErrors(t *testing.T) {
 		if runtime.GOOS == "windows" && tt.name == "text.json/config.json" {
 			continue // another wording
 		}
-		src, found, err := Files{Stdin: strings.NewReader("")}.Source(t.Context(), tt.name)
+		src, found, err := New(strings.NewReader("")).Source(t.Context(), tt.name)
 		p, ok := errors.AsType[*problem.Error](err)
 		if !ok || src != nil || !found {
 			t.Errorf("%s: %v, found %v, %v", tt.name, src, found, err)
