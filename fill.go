@@ -94,7 +94,8 @@ func (r *Report) withoutRules(gpu *hw.Accelerator, name string) {
 	for i := range r.Ranks {
 		r.Ranks[i].NumBlocks, r.Ranks[i].BytesPerBlock = nil, nil
 	}
-	r.note("not_known", "info", fmt.Sprintf("what %s allocates on %s is not known: its rules here are CUDA's and, for vLLM, the CPU build's; geometry and roofline hold", name, gpu.Name))
+	r.Notes = slices.DeleteFunc(r.Notes, func(n engine.Note) bool { return n.ID == "device-assumed" }) // one was named
+	r.note("not_known", "warning", fmt.Sprintf("what %s allocates on %s is not known: its rules here are CUDA's and, for vLLM, the CPU build's; geometry and roofline hold", name, gpu.Name))
 }
 
 func gib(n int64) float64 { return float64(n) / (1 << 30) }
