@@ -237,6 +237,16 @@ func TestNotAConfig(t *testing.T) {
 	}
 }
 
+// What says how weights are quantised is an object; anything else would end the engine.
+func TestQuantizationConfigIsAnObject(t *testing.T) {
+	for _, value := range []string{"[1]", `"fp8"`, "4"} {
+		e := wrong(t, headcount.Request{Config: decoderWith(map[string]string{"quantization_config": value})})
+		if e.Code != problem.BadValue || e.Field != "quantization_config" {
+			t.Errorf("%s: %s of %s", value, e.Code, e.Field)
+		}
+	}
+}
+
 // Of two equal keys the last counts, as in Python, and a note says so.
 func TestDuplicateKeys(t *testing.T) {
 	config := strings.Replace(string(decoderWith(nil)), "{", `{"num_key_value_heads": 1, `, 1)

@@ -87,6 +87,9 @@ func ResolveAs(src *checkpoint.Source, arch string) (*Model, error) {
 	}
 	r := newReader(c)
 	r.arch = arch
+	if v, ok := c.Top().Raw().Get("quantization_config"); ok && v.Kind() != checkpoint.Dict && v.Kind() != checkpoint.Null {
+		r.fail(problem.BadValue, "quantization_config", "not an object")
+	}
 	m := f.resolve(r)
 	if r.err != nil {
 		return nil, r.err

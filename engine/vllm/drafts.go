@@ -45,6 +45,9 @@ func (s *setup) resolveDraft() *problem.Error {
 	from, known := draftings[method]
 	s.drafts = int64(spec.Tokens)
 	switch {
+	case method == "":
+		return problem.New(problem.MissingField, "speculative.method", nil, "missing, and no draft model is given").
+			WithHint("mtp, eagle, eagle3, dflash, draft_model, ngram or suffix")
 	case slices.Contains(notPlanned, method):
 		return problem.New(problem.NotKnown, "speculative.method", method, "what this method caches is not known here")
 	case !known:
