@@ -1,5 +1,7 @@
 package model
 
+import "strings"
+
 // exaone4 normalises after attention and after the MLP, and queries and keys per head;
 // with a window, each fourth layer is full (vllm exaone4.py).
 var exaone4 = family{
@@ -17,7 +19,7 @@ var exaone4 = family{
 			qkNorm:  normPerHead,
 			windows: r.windows(r.layers()),
 		}
-		if r.ModelType() != "exaone4" {
+		if r.ModelType() != "exaone4" || strings.HasPrefix(r.arch, "Exaone4_5") {
 			d.nextN = r.opt("num_nextn_predict_layers", 1)
 		}
 		if d.nextN > 0 && len(d.windows) > 0 {

@@ -308,3 +308,15 @@ func TestRefusedDepthTakesNoMemory(t *testing.T) {
 		t.Errorf("%v, after %d bytes", err, took)
 	}
 }
+
+// EXAONE 4.5 has an MTP layer, whatever its text config calls itself.
+func TestExaoneDraft(t *testing.T) {
+	const text = `"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 96,
+		"vocab_size": 100, "sliding_window": 16, "sliding_window_pattern": "LLLG", "num_nextn_predict_layers": 1`
+	for _, kind := range []string{"exaone4_5_text", "exaone4"} {
+		m := resolve(t, `{"architectures": ["Exaone4_5_ForConditionalGeneration"], "model_type": "exaone4_5", "text_config": {"model_type": "`+kind+`", `+text+`}}`)
+		if len(m.Draft) != 1 || m.Draft[0].Caches[0].Window != 16 {
+			t.Errorf("%s: %d draft layers", kind, len(m.Draft))
+		}
+	}
+}
