@@ -325,6 +325,9 @@ func (m mutation) sizes(o map[string]any) {
 			continue
 		}
 		n, whole := integer(o, k)
+		if strings.Contains(k, "experts") && n == 0 { // a dense model stays one
+			continue
+		}
 		if whole && n == 0 && strings.HasPrefix(k, "qk_") { // not a latent model
 			continue
 		}
@@ -384,6 +387,8 @@ func (m mutation) absent(o map[string]any) {
 		case "vocab_size", "padded_vocab_size", "hidden_size", "ffn_hidden_size": // few classes have a default
 			continue
 		case "num_attention_heads", "num_key_value_heads": // the default need not fit the other
+			continue
+		case "moe_intermediate_size", "intermediate_size": // which an engine wants where it builds what we size
 			continue
 		case "first_k_dense_replace": // whether it may be null differs between releases of Transformers
 			continue
