@@ -3,24 +3,12 @@ package activation
 import (
 	"testing"
 
-	"headcount/checkpoint"
 	"headcount/dtype"
+	"headcount/internal/modeltest"
 	"headcount/layout"
-	"headcount/model"
 )
 
-func resolve(t *testing.T, config string) *model.Model {
-	t.Helper()
-	src, err := checkpoint.FromBytes("test", checkpoint.Files{Config: []byte(config)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Resolve(src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
+var resolve = modeltest.Resolve
 
 const (
 	llama = `{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 2,

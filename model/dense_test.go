@@ -5,21 +5,11 @@ import (
 
 	"headcount/attn"
 	"headcount/checkpoint"
+	"headcount/internal/modeltest"
 	"headcount/model"
 )
 
-func resolve(t testing.TB, config string) *model.Model {
-	t.Helper()
-	src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(config)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Resolve(src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
+var resolve = modeltest.Resolve
 
 // parameters are all of a model's, whole and unsplit.
 func parameters(m *model.Model) (n int) {

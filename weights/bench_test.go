@@ -3,28 +3,16 @@ package weights_test
 import (
 	"testing"
 
-	"headcount/checkpoint"
 	"headcount/dtype"
+	"headcount/internal/modeltest"
 	"headcount/layout"
-	"headcount/model"
 	"headcount/weights"
 )
 
 const llama70B = `{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672,
 	"num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 128256}`
 
-func resolve(t testing.TB, config string) *model.Model {
-	t.Helper()
-	src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(config)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Resolve(src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
+var resolve = modeltest.Resolve
 
 func BenchmarkStages(b *testing.B) {
 	m := resolve(b, llama70B)

@@ -3,22 +3,10 @@ package llamacpp
 import (
 	"testing"
 
-	"headcount/checkpoint"
-	"headcount/model"
+	"headcount/internal/modeltest"
 )
 
-func resolved(t *testing.T, config string) *model.Model {
-	t.Helper()
-	src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(config)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Resolve(src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
+var resolved = modeltest.Resolve
 
 // Llama-3-8B: 32 layers of 8 heads × 128 for keys, and as many for values. q8_0 stores 32
 // elements in 34 bytes.

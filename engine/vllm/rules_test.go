@@ -5,11 +5,10 @@ import (
 	"slices"
 	"testing"
 
-	"headcount/checkpoint"
 	"headcount/engine"
 	"headcount/hw"
+	"headcount/internal/modeltest"
 	"headcount/layout"
-	"headcount/model"
 	"headcount/problem"
 )
 
@@ -37,18 +36,7 @@ func TestSpans(t *testing.T) {
 }
 
 // modelOf resolves a config.
-func modelOf(t *testing.T, config string) *model.Model {
-	t.Helper()
-	src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(config)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Resolve(src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
+var modelOf = modeltest.Resolve
 
 // with is llama8B with further fields.
 func with(fields string) string { return llama8B[:len(llama8B)-1] + ", " + fields + "}" }
