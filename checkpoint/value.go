@@ -197,6 +197,29 @@ func (o *Object) Get(key string) (v Value, ok bool) {
 	return o.values[i], true
 }
 
+// FirstInt is the value of the first of the keys that holds a whole number, 0 when none does.
+func (o *Object) FirstInt(keys ...string) int64 {
+	for _, key := range keys {
+		v, _ := o.Get(key)
+		if n, ok := v.Int(); ok {
+			return n
+		}
+	}
+	return 0
+}
+
+// Pair reads a list of two positive whole numbers.
+func (o *Object) Pair(key string) (a, b int64, ok bool) {
+	v, _ := o.Get(key)
+	list := v.List()
+	if len(list) != 2 {
+		return 0, 0, false
+	}
+	a, _ = list[0].Int()
+	b, _ = list[1].Int()
+	return a, b, a > 0 && b > 0
+}
+
 // Len is the number of distinct keys.
 func (o *Object) Len() int {
 	if o == nil {

@@ -118,7 +118,7 @@ func newConfigGroup(o *checkpoint.Object, format string) (*configGroup, error) {
 	}
 	if g.scheme = groupScheme(o, format); g.scheme == nil {
 		w := object(o, "weights")
-		err = fmt.Errorf("weights are quantised: compressed-tensors of %d bits, %.20q, %.20q, %.40q", integer(w, "num_bits"), text(w, "type"), text(w, "strategy"), format)
+		err = fmt.Errorf("weights are quantised: compressed-tensors of %d bits, %.20q, %.20q, %.40q", w.FirstInt("num_bits"), text(w, "type"), text(w, "strategy"), format)
 	}
 	return g, err
 }
@@ -127,7 +127,7 @@ func newConfigGroup(o *checkpoint.Object, format string) (*configGroup, error) {
 // known.
 func groupScheme(o *checkpoint.Object, format string) *scheme {
 	w, in := object(o, "weights"), object(o, "input_activations")
-	bits, group, strategy, kind := integer(w, "num_bits"), integer(w, "group_size"), text(w, "strategy"), text(w, "type")
+	bits, group, strategy, kind := w.FirstInt("num_bits"), w.FirstInt("group_size"), text(w, "strategy"), text(w, "type")
 	static := in != nil && !dynamic(in)
 	switch {
 	case object(o, "output_activations") != nil || dynamic(w) || group < -1 || group > maxGroup:
@@ -148,7 +148,7 @@ func groupScheme(o *checkpoint.Object, format string) *scheme {
 			group = 0
 		}
 		return packedInts(bits, group, symmetric(w))
-	case kind == "int" && in != nil && bits == 8 && integer(in, "num_bits") == 8 && symmetric(w) && (strategy == "channel" || strategy == "tensor"):
+	case kind == "int" && in != nil && bits == 8 && in.FirstInt("num_bits") == 8 && symmetric(w) && (strategy == "channel" || strategy == "tensor"):
 		return groupInt8(in, strategy, static)
 	}
 	return nil

@@ -160,7 +160,7 @@ func (x *exact) skips(t *target) (bool, error) {
 
 // autoAWQ is AWQ: a list of parts of names is left out (auto_awq.py AutoAWQConfig).
 func autoAWQ(block *checkpoint.Object) (*method, error) {
-	bits, group := integer(block, "bits", "w_bit"), integer(block, "group_size", "q_group_size")
+	bits, group := block.FirstInt("bits", "w_bit"), block.FirstInt("group_size", "q_group_size")
 	if bits != 4 || group < -1 || group == 0 || group > maxGroup {
 		return nil, fmt.Errorf("weights are quantised: awq of %d bits in groups of %d", bits, group)
 	}
@@ -184,7 +184,7 @@ func autoAWQ(block *checkpoint.Object) (*method, error) {
 // autoGPTQ is GPTQ: every linear module of a layer, or those of modules_in_block_to_quantize,
 // as far as the headers do not say otherwise (auto_gptq.py AutoGPTQConfig).
 func autoGPTQ(block *checkpoint.Object) (*method, error) {
-	bits, group := integer(block, "bits"), integer(block, "group_size")
+	bits, group := block.FirstInt("bits"), block.FirstInt("group_size")
 	if bits != 4 && bits != 8 || group < -1 || group == 0 || group > maxGroup || object(block, "dynamic").Len() > 0 {
 		return nil, fmt.Errorf("weights are quantised: gptq of %d bits in groups of %d, or with rules for modules", bits, group)
 	}
@@ -254,7 +254,7 @@ func modelOpt(block *checkpoint.Object) (*method, error) {
 	if algorithm == "NVFP4" && weightsOnly(block) {
 		algorithm = "W4A16_NVFP4"
 	}
-	s := modelOptScheme(algorithm, integer(o, "group_size"))
+	s := modelOptScheme(algorithm, o.FirstInt("group_size"))
 	if s == nil {
 		return nil, fmt.Errorf("weights are quantised: ModelOpt's %.40q", algorithm)
 	}
@@ -349,14 +349,14 @@ func (x *exclusions) skips(t *target) (bool, error) {
 func mixedModelOpt(block, o *checkpoint.Object, excluded *exclusions) (*method, error) {
 	layers := object(o, "quantized_layers")
 	algorithms := map[string]string{}
-	group := integer(o, "group_size")
+	group := o.FirstInt("group_size")
 	for _, key := range layers.Keys() {
 		v, _ := layers.Get(key)
 		name, ok := canonical(key)
 		if algorithm := strings.ToUpper(text(v.Dict(), "quant_algo")); ok {
 			algorithms[name] = algorithm
 			if group == 0 && strings.HasSuffix(algorithm, "NVFP4") {
-				group = integer(v.Dict(), "group_size")
+				group = v.Dict().FirstInt("group_size")
 			}
 		}
 	}
@@ -378,7 +378,7 @@ func mixedModelOpt(block, o *checkpoint.Object, excluded *exclusions) (*method, 
 		}
 		return s, err
 	}}
-	if scheme := object(block, "kv_cache_scheme"); text(o, "kv_cache_quant_algo") != "" || text(scheme, "type") == "float" && integer(scheme, "num_bits") == 8 {
+	if scheme := object(block, "kv_cache_scheme"); text(o, "kv_cache_quant_algo") != "" || text(scheme, "type") == "float" && scheme.FirstInt("num_bits") == 8 {
 		out.scales = fourScales
 	}
 	return out, nil
@@ -414,27 +414,10 @@ func algorithmOf(algorithms map[string]string, t *target) (string, error) {
 // maxGroup bounds what a config may call a group or a block.
 const maxGroup = 1 << 20
 
-// pair reads a list of two positive numbers.
-func pair(o *checkpoint.Object, key string) (a, b int64, ok bool) {
-	v, _ := o.Get(key)
-	list := v.List()
-	if len(list) != 2 {
-		return 0, 0, false
-	}
-	a, _ = list[0].Int()
-	b, _ = list[1].Int()
-	return a, b, a > 0 && b > 0 && a <= maxGroup && b <= maxGroup
-}
-
-// integer is the first of the keys that holds a whole number.
-func integer(o *checkpoint.Object, keys ...string) int64 {
-	for _, key := range keys {
-		v, _ := o.Get(key)
-		if n, ok := v.Int(); ok {
-			return n
-		}
-	}
-	return 0
+// pair reads a block of so many rows and columns.
+func pair(o *checkpoint.Object, key string) (rows, columns int64, ok bool) {
+	rows, columns, ok = o.Pair(key)
+	return rows, columns, ok && rows <= maxGroup && columns <= maxGroup
 }
 
 // text is the string at key, "" when there is none.

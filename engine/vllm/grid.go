@@ -63,11 +63,11 @@ func (p pattern) matches(module string) bool {
 func newGrids(method string, block *checkpoint.Object) (g grids) {
 	switch method {
 	case "fp8", "deepseek_v4_fp8":
-		if n, k, ok := pair(block, "weight_block_size"); ok {
+		if n, k, ok := block.Pair("weight_block_size"); ok {
 			g.list = []grid{{rows: n, cols: k}}
 		}
 	case "auto_awq":
-		bits, group := number(block, "bits", "w_bit"), number(block, "group_size", "q_group_size")
+		bits, group := block.FirstInt("bits", "w_bit"), block.FirstInt("group_size", "q_group_size")
 		if bits > 0 && bits <= 32 && group > 0 {
 			g.list = []grid{{group: group, pack: 32 / bits, allInputs: true}}
 		}
@@ -96,35 +96,12 @@ func newGroupGrid(o *checkpoint.Object) (g grid, ok bool) {
 	switch strategy, kind := text(weights, "strategy"), text(weights, "type"); {
 	case strategy == "block":
 		g.strict = true
-		g.rows, g.cols, ok = pair(weights, "block_structure")
+		g.rows, g.cols, ok = weights.Pair("block_structure")
 	case strategy == "group" && kind == "int" && activations == nil:
-		g.group = number(weights, "group_size")
+		g.group = weights.FirstInt("group_size")
 		ok = g.group > 0
 	}
 	return g, ok
-}
-
-// pair reads a list of two positive numbers.
-func pair(o *checkpoint.Object, key string) (a, b int64, ok bool) {
-	v, _ := o.Get(key)
-	list := v.List()
-	if len(list) != 2 {
-		return 0, 0, false
-	}
-	a, _ = list[0].Int()
-	b, _ = list[1].Int()
-	return a, b, a > 0 && b > 0
-}
-
-// number is the first of the keys that holds a whole number.
-func number(o *checkpoint.Object, keys ...string) int64 {
-	for _, key := range keys {
-		v, _ := o.Get(key)
-		if n, ok := v.Int(); ok {
-			return n
-		}
-	}
-	return 0
 }
 
 // of is the grid of a module of layer i, nil for one that is not cut.
