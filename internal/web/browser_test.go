@@ -216,7 +216,7 @@ func (p *tab) wait(expression string) {
 // settle waits until the page shows the answer to what was asked last.
 func (p *tab) settle() {
 	p.Helper()
-	p.wait(`document.getElementById("answer")?.getAttribute("aria-busy") === "false"`)
+	p.wait(`document.getElementById("answer")?.getAttribute("aria-busy") === "false" && !document.querySelector("[aria-busy=true]")`)
 }
 
 // click clicks what a selector finds first, and waits for the answer.

@@ -564,6 +564,7 @@ func BenchmarkRedraw(b *testing.B) {
 			await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 			return performance.now() - start;
 		})()`, sizes[i%len(sizes)])))
+		p.settle()
 	}
 	report(b, times)
 }

@@ -5,6 +5,21 @@ import { state } from "./state.js";
 import { csv, tsv, download, saveSVG, savePNG } from "./save.js";
 
 const sized = new ResizeObserver((entries) => entries.forEach((e) => e.target.resized(Math.floor(e.contentRect.width))));
+const seen = new IntersectionObserver((entries) => entries.forEach((e) => e.target.seen(e.isIntersecting)));
+
+// What is out of sight is drawn when the browser has nothing better to do, a chart at a time.
+const idle = globalThis.requestIdleCallback ? (f) => requestIdleCallback(f, { timeout: 200 }) : (f) => setTimeout(f, 30);
+const waiting = new Set();
+function drawLater(draw) {
+  if (waiting.size === 0) idle(drawNext);
+  waiting.add(draw);
+}
+function drawNext() {
+  const [draw] = waiting;
+  draw?.();
+  if (waiting.size > 0) idle(drawNext);
+}
+addEventListener("beforeprint", () => [...waiting].forEach((draw) => draw()));
 
 // figure fills a section and returns show(data, heading); without data it says why there is none.
 //   none                why there is nothing, when data is null
@@ -15,12 +30,16 @@ const sized = new ResizeObserver((entries) => entries.forEach((e) => e.target.re
 //   table(data)         {columns, rows}
 export function figure(section, { name, none, chart, label, legend, controls, table, opened }) {
   let data = null;
+  let inSight = false;
   let width = 0; // as last observed: to ask for it amid changes would lay the page out each time
   const title = h("h3", { id: `h-${name}` });
   const plot = h("div", { class: "plot" });
   const under = h("div", { class: "legend" });
   const file = (ext) => `headcount-${name}.${ext}`;
-  const svg = () => plot.querySelector("svg");
+  const svg = () => {
+    if (waiting.has(draw)) draw();
+    return plot.querySelector("svg");
+  };
   const saves = h("div", { class: "tools" },
     h("button", { type: "button", class: "tool", "aria-label": `Save as SVG: ${name}`, text: "SVG", onclick: () => saveSVG(file("svg"), svg()) }),
     h("button", { type: "button", class: "tool", "aria-label": `Save as PNG: ${name}`, text: "PNG", onclick: () => savePNG(file("png"), svg()) }));
@@ -28,6 +47,8 @@ export function figure(section, { name, none, chart, label, legend, controls, ta
   section.append(...[h("header", {}, title, saves), plot, under, controls, numbers.element].filter(Boolean));
 
   const draw = () => {
+    waiting.delete(draw);
+    plot.removeAttribute("aria-busy");
     if (!data || width === 0) return;
     const picture = chart(data, width);
     for (const part of picture.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label"); // names of marks, "dot"
@@ -35,23 +56,34 @@ export function figure(section, { name, none, chart, label, legend, controls, ta
     picture.setAttribute("aria-label", label(data));
     plot.replaceChildren(picture);
   };
+  const changed = () => {
+    if (inSight) return draw();
+    plot.setAttribute("aria-busy", "true");
+    drawLater(draw);
+  };
   plot.resized = (now) => {
     if (now === width) return;
     width = now;
-    draw();
+    changed();
+  };
+  plot.seen = (now) => {
+    inSight = now;
+    if (now && waiting.has(draw)) draw();
   };
   sized.observe(plot);
+  seen.observe(plot);
 
   return (next, heading) => {
     data = next;
     saves.hidden = numbers.element.hidden = !data;
     title.textContent = data?.title ?? heading;
     if (!data) {
+      draw();
       plot.replaceChildren(h("p", { class: "none muted", text: none }));
       under.replaceChildren();
       return;
     }
-    draw();
+    changed();
     under.replaceChildren(...(legend?.(data) ?? []));
     numbers.fill();
   };
