@@ -25,6 +25,7 @@ func BenchmarkPlan(b *testing.B) {
 		{"vllm/llama-3-70b/estimated", headcount.Request{Model: "llama-3-70b", GPU: "h100", Layout: layout.Layout{TP: 8}}},
 		{"vllm/gpt-oss-120b/pool", headcount.Request{Model: "gpt-oss-120b", Layout: layout.Layout{TP: 8}, Options: engine.Options{KVCacheMemory: 40 << 30}}},
 		{"vllm/nemotron-h/pool", headcount.Request{Model: "nvidia/Nemotron-H-47B-Reasoning-128K", Layout: layout.Layout{TP: 8}, Options: engine.Options{KVCacheMemory: 40 << 30}}},
+		{"vllm/deepseek-v4-pro/pool", headcount.Request{Model: "deepseek-ai/DeepSeek-V4-Pro", Layout: layout.Layout{TP: 8}, Options: engine.Options{KVCacheMemory: 40 << 30}}},
 		{"sglang/llama-3-70b/pool", headcount.Request{Model: "llama-3-70b", Engine: "sglang", Layout: layout.Layout{TP: 8}, Options: engine.Options{KVCacheMemory: 40 << 30}}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {

@@ -128,14 +128,7 @@ func (b *Build) stages(m *model.Model, q *quantised) ([]Stage, error) {
 	stages := make([]Stage, len(b.Spans))
 	for i, span := range b.Spans {
 		t := tally{build: b, stage: &stages[i]}
-		for start := span.Start; start < span.End; {
-			end := start + 1
-			for end < span.End && m.Layers[end] == m.Layers[start] && q.of(end) == q.of(start) {
-				end++
-			}
-			t.layer(m.Layers[start], q, start, int64(end-start))
-			start = end
-		}
+		t.layers(m.Layers, q, span)
 		for j := range m.Outer {
 			if p := &m.Outer[j]; onStage(b.stageOf(m, p), i, len(b.Spans)) && !b.leavesOut(p) && !q.packs(j) {
 				t.outer(p, q)
@@ -226,9 +219,45 @@ type tally struct {
 	err     *problem.Error
 }
 
+// A layerOf is a layer as it is quantised.
+type layerOf struct {
+	layer   *model.Layer
+	modules *layerModules
+}
+
+// layers counts the layers of a stage, those that are one and the same at once, be they
+// side by side or in turns: of the last few kinds, it holds how many have come.
+func (t *tally) layers(all []*model.Layer, q *quantised, span layout.Span) {
+	var held [6]struct {
+		layerOf
+		times int64
+	}
+	next := 0 // the kind that gives way to a new one
+	for i := span.Start; i < span.End; i++ {
+		l := layerOf{all[i], q.of(i)}
+		k := 0
+		for k < len(held) && held[k].layerOf != l {
+			k++
+		}
+		if k == len(held) {
+			k = next
+			next = (next + 1) % len(held)
+			t.layer(held[k].layerOf, q, held[k].times)
+			held[k].layerOf, held[k].times = l, 0
+		}
+		held[k].times++
+	}
+	for _, h := range held {
+		t.layer(h.layerOf, q, h.times)
+	}
+}
+
 // layer counts a layer that occurs so many times.
-func (t *tally) layer(l *model.Layer, q *quantised, at int, times int64) {
-	modules := q.of(at)
+func (t *tally) layer(at layerOf, q *quantised, times int64) {
+	if times == 0 {
+		return
+	}
+	l, modules := at.layer, at.modules
 	if modules == nil {
 		t.padding = t.build.Experts
 		for i := range l.Params {

@@ -219,9 +219,13 @@ func (p *plan) build() *problem.Error {
 		}
 		before = found
 		p.each(stage, func(lc *layerCache, n int64) {
-			if !lc.none {
-				p.all.add(&lc.spec, stage, n)
+			if lc.none {
+				return
 			}
+			if lc.known == 0 {
+				lc.known = 1 + int32(p.all.index(&lc.spec))
+			}
+			p.all.repeat(int(lc.known-1), stage, n)
 		})
 		if len(p.all.specs) > maxSpecs {
 			return problem.New(problem.BadValue, "num_hidden_layers", nil, "more than %d different caches", maxSpecs)

@@ -24,12 +24,20 @@ type run struct {
 }
 
 // add appends n caches of one spec.
-func (c *caches) add(s *spec, stage int, n int64) {
+func (c *caches) add(s *spec, stage int, n int64) { c.repeat(c.index(s), stage, n) }
+
+// index is where a spec stands, at the end if it is new.
+func (c *caches) index(s *spec) int {
 	i := slices.Index(c.specs, *s)
 	if i < 0 {
 		i = len(c.specs)
 		c.specs = append(c.specs, *s)
 	}
+	return i
+}
+
+// repeat appends n caches of the spec at i.
+func (c *caches) repeat(i, stage int, n int64) {
 	if k := len(c.runs) - 1; k >= 0 && c.runs[k].spec == int32(i) && c.runs[k].stage == int32(stage) {
 		c.runs[k].n += n
 		return

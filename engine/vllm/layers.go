@@ -16,7 +16,8 @@ type layerCache struct {
 	want  want
 	by    backend
 	spec  spec
-	none  bool // no cache of its own: shared, or an encoder's attention
+	known int32 // one more than where the spec stands among those of all stages, 0 before it is there
+	none  bool  // no cache of its own: shared, or an encoder's attention
 }
 
 // layerCaches picks a backend for each cache of each distinct layer, in the order in which
@@ -291,6 +292,7 @@ func (s *setup) specs(caches []layerCache) *problem.Error {
 		if lc.none {
 			continue
 		}
+		lc.known = 0
 		lc.spec = spec{TokensPerState: 1, StatesPerToken: 1, BlockSize: s.block, DType: s.cacheType(s.storedAs()), Quant: modeOf(s.storedAs())}
 		err := s.fill(lc)
 		if err == nil {

@@ -86,17 +86,19 @@ func (c *caches) packs() []*pack {
 		of[i] = packs[k]
 	}
 	for _, r := range c.runs {
+		of[r.spec].n += r.n
+	}
+	for _, r := range c.runs {
 		p, s := of[r.spec], &c.specs[r.spec]
 		k := slices.Index(p.pages, s.page())
 		if k < 0 {
 			k = len(p.pages)
 			p.pages = append(p.pages, s.page())
-			p.layers = append(p.layers, nil)
+			p.layers = append(p.layers, make([]share, 0, min(p.n, 64)))
 		}
 		for range r.n {
 			p.layers[k] = append(p.layers[k], share{s, r.stage, 1})
 		}
-		p.n += r.n
 	}
 	for _, p := range packs {
 		p.balanced = true
@@ -135,7 +137,7 @@ func leastPadding(packs []*pack, floor int64) int64 {
 // group is the i-th of n groups of a bucket: of each n-th repeat one layer of each page
 // size.
 func (p *pack) group(i, n int) group {
-	g := group{uniform: true}
+	g := group{uniform: true, shares: make([]share, 0, int(ceil(p.n, int64(n))))}
 	for k := i; k < int(p.most); k += n {
 		for _, l := range p.layers {
 			if k >= len(l) {
