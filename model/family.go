@@ -40,7 +40,7 @@ var (
 	// sparse families: routed experts, or latents instead of KV heads.
 	sparse = []*family{&mixtral, &qwen2MoE, &qwen3MoE, &graniteMoE, &minimaxM2, &glm4MoE, &olmoe, &phiMoE, &deepSeek,
 		&dbrx, &dots1, &solarOpen, &hyV3, &ernieMoE, &afmoe, &deepSeekSparse, &glm4MoELite, &axk1, &panguUltraMoE, &sarvamMLA,
-		&bailingMoE, &param2MoE, &step3, &longcatFlash, &exaoneMoE, &aria, &hunyuanMoE, &flexOlmo, &deepSeekV4, &mistral4, &youtu, &mellum, &kolibri1, &flint, &ernieVLMoE, &grok, &xverseMoE, &hyV4, &beam}
+		&bailingMoE, &param2MoE, &step3, &longcatFlash, &exaoneMoE, &aria, &hunyuanMoE, &flexOlmo, &deepSeekV4, &mistral4, &youtu, &mellum, &kolibri1, &flint, &ernieVLMoE, &grok, &xverseMoE, &hyV4, &beam, &minimaxM3}
 	// mixed families: layers that differ in what they cache.
 	mixed = []*family{
 		&privacyFilter, &gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,

@@ -55,6 +55,7 @@ var towerKinds = map[string]func(*towers){
 	"Ovis2ForConditionalGeneration":             ovis2Tower,
 	"InstructBlipForConditionalGeneration":      instructBlipTower,
 	"AriaForConditionalGeneration":              ariaTower,
+	"MiniMaxM3SparseForConditionalGeneration":   minimaxM3Tower,
 }
 
 // towerTypes are the same by model_type, of files that name no architecture.

@@ -18,6 +18,8 @@ type layerCache struct {
 	spec  spec
 	known int32 // one more than where the spec stands among those of all stages, 0 before it is there
 	none  bool  // no cache of its own: shared, or an encoder's attention
+
+	indexed bool // an index chooses what of it is read
 }
 
 // layerCaches picks a backend for each cache of each distinct layer, in the order in which
@@ -42,7 +44,7 @@ func (s *setup) layerCaches(room []layerCache) ([]layerCache, *problem.Error) {
 			if c.Kind == model.None {
 				continue
 			}
-			lc := layerCache{layer: int32(i), cache: c}
+			lc := layerCache{layer: int32(i), cache: c, indexed: k > 0 && l.Caches[k-1].Kind == model.Indexer}
 			if err := s.place(&lc); err != nil {
 				return nil, err
 			}
@@ -105,8 +107,11 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		return nil
 	case model.Indexer:
 		lc.by = indexerV32
-		if c.Ratio > 1 {
+		switch {
+		case c.Ratio > 1:
 			lc.by = indexerV4
+		case c.DType != 0:
+			lc.by = indexerM3
 		}
 		lc.want.cache = s.cacheDType
 		return nil
@@ -138,6 +143,10 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 			lc.by = flashAttnDiffKV
 		}
 		return s.checkFlash(lc)
+	}
+	if lc.indexed && c.Kind == model.Full {
+		lc.by = sparseM3
+		return nil
 	}
 	by, choice := s.gpu.choose(&w)
 	if choice != nil {
@@ -312,6 +321,10 @@ func (s *setup) fill(lc *layerCache) *problem.Error {
 	switch lc.by {
 	case indexerV32, indexerV4:
 		s.fillIndexer(lc)
+		return nil
+	case indexerM3:
+		sp.Class, sp.Quant, sp.DType, sp.Indexer, sp.Content = mlaAttention, plain, c.DType, true, sp.KeyDim*c.DType.Bytes()
+		s.gpu.pack(lc.by, sp, w)
 		return nil
 	case sparseSWA, compressor, flashMLASparseV4:
 		s.fillV4(lc)
