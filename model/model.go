@@ -109,6 +109,10 @@ type Cache struct {
 	State State      // Recurrent only
 }
 
+// Convolved reports whether the cache holds what short convolutions read of the last Window
+// tokens, and no values.
+func (c *Cache) Convolved() bool { return c.Kind == Sliding && c.Attn.ValueDim == 0 }
+
 // A Mixer is a layer that keeps a state instead of a cache that grows.
 type Mixer string
 

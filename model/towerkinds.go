@@ -56,6 +56,7 @@ var towerKinds = map[string]func(*towers){
 	"InstructBlipForConditionalGeneration":      instructBlipTower,
 	"AriaForConditionalGeneration":              ariaTower,
 	"MiniMaxM3SparseForConditionalGeneration":   minimaxM3Tower,
+	"InklingForConditionalGeneration":           inklingTower,
 }
 
 // towerTypes are the same by model_type, of files that name no architecture.

@@ -12,6 +12,7 @@ import (
 // Bytes of the buffers that vLLM makes for itself.
 const (
 	scales    = 4 * 4 // of an attention object: q, k, v and probability, float32 (attention.py)
+	twoScales = 2 * 4 // of k and v alone (models/inkling)
 	inverse   = 2 * 4 // of a frequency that Transformers' modules keep twice, float32
 	expertMap = 4     // of a routed expert, under expert parallelism
 )
@@ -62,6 +63,8 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 func (t *tally) layerBuffers(l *model.Layer) (n int64) {
 	for i := range l.Caches {
 		switch c := &l.Caches[i]; {
+		case i > 0 && l.Caches[i-1].Convolved():
+			n += twoScales
 		case hasScales(c):
 			n += scales
 		case c.Kind == model.Recurrent:
@@ -86,7 +89,9 @@ func (t *tally) layerBuffers(l *model.Layer) (n int64) {
 // one, has none (DeepSeek-V4).
 func hasScales(c *model.Cache) bool {
 	switch c.Kind {
-	case model.Full, model.Sliding, model.Chunked, model.Cross, model.EncoderOnly, model.Shared:
+	case model.Sliding:
+		return !c.Convolved()
+	case model.Full, model.Chunked, model.Cross, model.EncoderOnly, model.Shared:
 		return true
 	case model.Latent, model.SlidingLatent:
 		return c.Expanded != (attn.Geometry{}) && c.Attn.LatentDim < c.Attn.KeyDim

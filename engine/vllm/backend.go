@@ -39,6 +39,7 @@ const (
 	indexerV4
 	indexerM3
 	sparseM3
+	convInkling
 	sparseSWA
 	flashMLASparseV4
 	compressor
@@ -57,7 +58,7 @@ var backendNames = [...]string{"", "FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "F
 	"TRITON_FLASH_ATTN", "TRITON_FLASHINFER", "FLASH_ATTN_DIFFKV", "TRITON_ATTN_DIFFKV", "FLASH_ATTN_MLA", "FLASHMLA",
 	"FLASHINFER_MLA", "TRITON_MLA", "CUTLASS_MLA", "TOKENSPEED_MLA", "FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4",
 	"FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM90", "FLASHINFER_MLA_SPARSE_SM120",
-	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "MINIMAX_M3_SPARSE_INDEXER", "MINIMAX_M3_SPARSE", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "CompressorBackend",
+	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "MINIMAX_M3_SPARSE_INDEXER", "MINIMAX_M3_SPARSE", "INKLING_SCONV_SWA", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "CompressorBackend",
 	"CPU_ATTN", "CPU_MLA", "AMX_MLA", "MAMBA1_ATTN", "MAMBA2_ATTN", "GDN_ATTN", "KIMI_K3_KDA", "SHORT_CONV_ATTN", "LINEAR_ATTN"}
 
 // String is the engine's name.
@@ -467,7 +468,7 @@ func (d device) kernelBlocks(b backend, w *want, head, value int64) blocks {
 		return block32
 	case indexerV4, flashMLASparseV4:
 		return only256
-	case compressor:
+	case compressor, convInkling:
 		return anyBlock
 	case cpuMLA:
 		return only16

@@ -213,6 +213,9 @@ func (s *setup) resolveCacheDType() *problem.Error {
 // predicts is how many draft layers the engine reads of the checkpoint, where it does. It
 // looks for GLM-OCR's at the outer level, where there are none.
 func (v *view) predicts() (n int64, ok bool) {
+	if v.inkling() {
+		return int64(len(v.model.Draft)), true
+	}
 	switch v.arch {
 	case "GlmOcrForConditionalGeneration":
 		return 0, false
@@ -350,7 +353,9 @@ func (s *setup) retained() int64 {
 		return 0
 	}
 	modules := int64(1)
-	if n, ok := s.v.model.Config.Int("num_nextn_predict_layers"); ok {
+	if s.v.inkling() {
+		modules = int64(len(s.v.model.Draft))
+	} else if n, ok := s.v.model.Config.Int("num_nextn_predict_layers"); ok {
 		modules = n
 	}
 	if min(modules, s.drafts) > 1 {

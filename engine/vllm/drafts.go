@@ -86,8 +86,14 @@ func (s *setup) resolveMTP(asked int) *problem.Error {
 		return problem.New(problem.BadValue, "speculative.num_speculative_tokens", asked, "must be divisible by n_predict=%d", n).
 			WithHint("a multiple of the checkpoint's draft layers")
 	}
+	if s.v.inkling() && int64(len(s.v.model.Draft)) > s.drafts { // a layer for each token (models/inkling/nvidia/mtp.py)
+		s.v = s.v.withDraft(s.v.model.Draft[:s.drafts])
+	}
 	return nil
 }
+
+// inkling tells that mtp_config counts the draft layers (models/inkling).
+func (v *view) inkling() bool { return v.model.Family == "inkling" }
 
 // withDraft is the view with other draft layers than the checkpoint's own.
 func (v *view) withDraft(layers []*model.Layer) *view {

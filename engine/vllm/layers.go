@@ -1,6 +1,7 @@
 package vllm
 
 import (
+	"math/bits"
 	"slices"
 
 	"headcount/dtype"
@@ -19,7 +20,7 @@ type layerCache struct {
 	known int32 // one more than where the spec stands among those of all stages, 0 before it is there
 	none  bool  // no cache of its own: shared, or an encoder's attention
 
-	indexed bool // an index chooses what of it is read
+	before *model.Cache // the layer's cache before it; nil: it is the first
 }
 
 // layerCaches picks a backend for each cache of each distinct layer, in the order in which
@@ -44,7 +45,10 @@ func (s *setup) layerCaches(room []layerCache) ([]layerCache, *problem.Error) {
 			if c.Kind == model.None {
 				continue
 			}
-			lc := layerCache{layer: int32(i), cache: c, indexed: k > 0 && l.Caches[k-1].Kind == model.Indexer}
+			lc := layerCache{layer: int32(i), cache: c}
+			if k > 0 {
+				lc.before = &l.Caches[k-1]
+			}
 			if err := s.place(&lc); err != nil {
 				return nil, err
 			}
@@ -115,6 +119,14 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		}
 		lc.want.cache = s.cacheDType
 		return nil
+	case model.Sliding:
+		if c.Convolved() {
+			lc.by = convInkling
+			if kv := int64(c.Attn.KVHeads); kv%int64(s.layout.TP) != 0 {
+				return s.indivisible("num_key_value_heads", kv)
+			}
+			return nil
+		}
 	case model.SlidingLatent:
 		if s.v.v4() {
 			lc.by = sparseSWA
@@ -144,9 +156,15 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		}
 		return s.checkFlash(lc)
 	}
-	if lc.indexed && c.Kind == model.Full {
-		lc.by = sparseM3
-		return nil
+	if before := lc.before; before != nil && c.Kind != model.Latent {
+		switch {
+		case before.Kind == model.Indexer:
+			lc.by = sparseM3
+			return nil
+		case before.Convolved(): // as the class has it, on any device (models/inkling)
+			lc.by = flashAttn
+			return nil
+		}
 	}
 	by, choice := s.gpu.choose(&w)
 	if choice != nil {
@@ -328,6 +346,13 @@ func (s *setup) fill(lc *layerCache) *problem.Error {
 		return nil
 	case sparseSWA, compressor, flashMLASparseV4:
 		s.fillV4(lc)
+		return nil
+	case convInkling: // a head's share in a power of two, so that pages are multiples of each other
+		sp.Class, sp.Quant, sp.DType = slidingWindow, plain, c.DType
+		sp.Window, sp.BlockSize, sp.Retained = int64(c.Window), int64(c.Window), s.retained()
+		sp.KVHeads = int64(c.Attn.KVHeads / s.layout.TP)
+		sp.HeadSlots, sp.KeyDim = sp.KVHeads, 1<<bits.Len64(uint64(sp.KeyDim-1))
+		sp.Content = sp.KeyDim * sp.DType.Bytes()
 		return nil
 	}
 	if lc.by.recurrent() {
