@@ -133,13 +133,16 @@ func (r *reader) count(key string) int {
 }
 
 // layers reads the number of layers.
-func (r *reader) layers() int {
-	n := r.size("num_hidden_layers")
+func (r *reader) layers() int { return r.depth("num_hidden_layers") }
+
+// depth reads the number of layers under another name.
+func (r *reader) depth(key string) int {
+	n := r.size(key)
 	if n > maxLayers {
-		r.fail("bad_value", "num_hidden_layers", "more than %d layers", maxLayers)
+		r.fail("bad_value", key, "more than %d layers", maxLayers)
 		return 0
 	}
-	r.from("layers", r.Where("num_hidden_layers"))
+	r.from("layers", r.Where(key))
 	return n
 }
 

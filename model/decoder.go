@@ -10,6 +10,7 @@ import (
 type decoder struct {
 	gated            bool // gate_proj beside up_proj
 	qkvBias, outBias bool
+	squareOut        bool // attention's output projection is as wide as the layer, whatever its heads are
 	mlpBias          bool
 	norms            []string // per layer, each [hidden]; nil: input_layernorm and post_attention_layernorm
 	normBias         bool     // layer norm instead of RMS norm
@@ -21,6 +22,7 @@ type decoder struct {
 	heads            heads  // zero: as the config says
 	headless         bool   // there is no attention in any layer
 	depth            int    // layers; 0: num_hidden_layers
+	hidden           int    // width of a layer; 0: hidden_size
 	encoder          bool   // attention sees the whole text and caches nothing
 	vocab            int    // rows of embedding and head; 0: vocab_size
 	positions        int    // rows of a learned table of positions; 0: none
@@ -61,9 +63,12 @@ const (
 
 // decoder resolves a model whose layers are all of d's form.
 func (r *reader) decoder(d decoder) *Model {
-	layers, hidden := d.depth, r.size("hidden_size")
+	layers, hidden := d.depth, d.hidden
 	if layers == 0 {
 		layers = r.layers()
+	}
+	if hidden == 0 {
+		hidden = r.size("hidden_size")
 	}
 	if r.err != nil { // a depth that was refused is not built
 		return r.model()
@@ -194,6 +199,9 @@ func (d decoder) attention(k layerKind, hidden int) []Param {
 		params := attentionParams("self_attn", d.heads, hidden, d.qkvBias, d.outBias)
 		for i := range params {
 			params[i].ByGroup, params[i].Transposed = d.byGroup, d.transposed && params[i].Linear
+			if d.squareOut && params[i].Role == Output {
+				params[i].Cols = sharded(hidden, "hidden_size")
+			}
 		}
 		return append(params, d.qkNorms(d.heads)...)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"headcount/dtype"
+	"headcount/problem"
 )
 
 // bert, RoBERTa and their kin read a text in both directions and cache nothing. Native
@@ -165,8 +166,9 @@ func (r *reader) stretched() int {
 	return length
 }
 
-// nomicBERT is BERT with rotary positions and, for swiglu, a gate; its file has GPT-2's
-// names (vllm bert_with_rope.py, config.py NomicBertModelConfig).
+// nomicBERT is BERT with rotary positions and, for swiglu, a gate. The engine counts layers
+// and widths by GPT-2's names, which its files have beside the class's own, and no head_dim
+// (vllm bert_with_rope.py, config.py NomicBertModelConfig).
 var nomicBERT = family{
 	name:          "nomic_bert",
 	architectures: []string{"NomicBertModel"},
@@ -174,7 +176,8 @@ var nomicBERT = family{
 	resolve: func(r *reader) *Model {
 		bias := r.flag("qkv_proj_bias", true)
 		act, _ := r.Text("activation_function")
-		d := decoder{
+		hidden := r.size("n_embd")
+		m := r.decoder(decoder{
 			encoder:      true,
 			gated:        act == "" || act == "swiglu",
 			qkvBias:      bias,
@@ -182,14 +185,26 @@ var nomicBERT = family{
 			mlpBias:      r.flag("mlp_fc1_bias", true),
 			normBias:     true,
 			norms:        []string{"norm1", "norm2"},
-			intermediate: r.opt("n_inner", 0),
+			depth:        r.depth("n_layer"),
+			hidden:       hidden,
+			heads:        r.evenHeads(hidden),
+			intermediate: r.size("n_inner"),
 			rotary:       rotary{length: r.stretched(), served: true},
-		}
-		m := r.decoder(d)
+		})
 		m.Outer = append([]Param{
 			table("embeddings.word_embeddings", m.VocabSize, m.HiddenSize),
 			table("embeddings.token_type_embeddings", r.opt("type_vocab_size", 0), m.HiddenSize),
 		}, layerNorm("emb_ln", m.HiddenSize)...)
 		return m
 	},
+}
+
+// evenHeads are query heads that share a width, each with a KV head of its own.
+func (r *reader) evenHeads(width int) heads {
+	n := r.count("num_attention_heads")
+	if r.err == nil && width%n != 0 {
+		r.fail(problem.NotDivisible, "num_attention_heads", "the width, %d, is not a multiple of it", width)
+	}
+	each := max(width/n, 1)
+	return heads{query: n, kv: n, key: each, value: each}
 }

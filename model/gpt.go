@@ -15,7 +15,8 @@ var gpt2 = family{
 	types:         []string{"gpt2"},
 	resolve: func(r *reader) *Model {
 		d := r.gpt()
-		d.everyStage, d.transposed = true, true // Conv1D keeps [in, out]
+		d.everyStage, d.squareOut = true, true
+		d.transposed = true // Conv1D keeps [in, out]
 		return r.decoder(d)
 	},
 }
@@ -92,6 +93,7 @@ var gptJ = family{
 			mlpBias:      true,
 			normBias:     true,
 			headBias:     true,
+			squareOut:    true,
 			norms:        []string{"ln_1"},
 			intermediate: r.gptInner(),
 			rotary:       rotary{dim: r.opt("rotary_dim", 0)},

@@ -23,6 +23,6 @@ var helium = family{
 	architectures: []string{"HeliumForCausalLM"},
 	types:         []string{"helium"},
 	resolve: func(r *reader) *Model {
-		return r.decoder(decoder{gated: true, qkvBias: r.flag("attention_bias", false), mlpBias: r.flag("mlp_bias", false)})
+		return r.decoder(decoder{gated: true, squareOut: true, qkvBias: r.flag("attention_bias", false), mlpBias: r.flag("mlp_bias", false)})
 	},
 }

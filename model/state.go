@@ -125,7 +125,7 @@ type deltaNet struct {
 
 func (d deltaNet) params(prefix string, hidden int) []Param {
 	name := func(s string) string { return prefix + "." + s }
-	keys := Axis{Size: d.Groups * d.StateSize, Split: Sharded, Unit: d.StateSize, Field: "linear_num_key_heads"}
+	keys := sharded(d.Groups*d.StateSize, "linear_num_key_heads") // by elements: a rank may hold part of a head
 	values := Axis{Size: d.Heads * d.HeadDim, Split: Sharded, Unit: d.HeadDim, Field: "linear_num_value_heads"}
 	heads := sharded(d.Heads, "linear_num_value_heads")
 	params := []Param{

@@ -306,7 +306,7 @@ func miniCPMV46Tower(t *towers) {
 func colPaliTower(t *towers) {
 	c := t.sub("vlm_config", "vision_config")
 	t.siglip("vlm.vision_tower.vision_model", c, c.size("num_hidden_layers"), true)
-	t.conv("vlm.multi_modal_projector.linear", t.hidden, c.size("hidden_size"), true)
+	t.conv("vlm.multi_modal_projector.linear", c.size("projection_dim"), c.size("hidden_size"), true)
 	t.stage = EveryStage
 	t.plain("embedding_proj_layer.weight", t.topReader().opt("embedding_dim", 128), t.hidden)
 	t.params[len(t.params)-1].DType = dtype.Float32

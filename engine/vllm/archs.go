@@ -23,7 +23,8 @@ import (
 //	b  attends in both directions    c, e  pools CLS, MEAN instead of the last token
 //	S  pools steps                   d  a draft model
 //	r  retired; the last version     o  out of tree; the plugin's address
-//	u  its layers know no activation but silu
+//	u  its MLPs know no activation but silu
+//	U  nor do its layers of experts
 //	w  the Transformers backend takes Transformers' own class of that name
 //
 //go:embed archs.tsv

@@ -2,9 +2,11 @@ package vllm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"headcount/engine"
+	"headcount/model"
 	"headcount/problem"
 )
 
@@ -105,12 +107,19 @@ func (s *setup) checkClass() *problem.Error {
 	return nil
 }
 
-// checkActivation refuses an activation that the model's class does not know.
+// checkActivation refuses an activation that a module of the model's class does not know.
 func (s *setup) checkActivation() *problem.Error {
-	if s.v.activation == "" || s.v.activation == "silu" || !s.v.onlySilu {
+	v := s.v
+	built := func(l *model.Layer) bool { return has(l, v.onlySilu) }
+	if v.activation == "" || v.activation == "silu" || !slices.ContainsFunc(v.layers, built) {
 		return nil
 	}
-	return problem.New(problem.Unsupported, s.v.field("hidden_act"), s.v.activation, "Unsupported activation. Only silu is supported for now.")
+	return problem.New(problem.Unsupported, v.field("hidden_act"), v.activation, "Unsupported activation. Only silu is supported for now.")
+}
+
+// has tells whether a layer has projections of one of the parts.
+func has(l *model.Layer, parts []model.Part) bool {
+	return slices.ContainsFunc(l.Params, func(p model.Param) bool { return p.Linear && slices.Contains(parts, p.Part) })
 }
 
 // field is the path of a text config's field in the file.

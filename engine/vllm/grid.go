@@ -234,7 +234,7 @@ func rowsMatter(g *grid, p *model.Param, siblings []model.Param, split bool) boo
 }
 
 // joined are projections that the engine stores in one matrix, in its order.
-var joined = [][]string{{"q_proj", "k_proj", "v_proj"}, {"gate_proj", "up_proj"}}
+var joined = [][]string{{"q_proj", "k_proj", "v_proj"}, {"gate_proj", "up_proj"}, {"in_proj_qkv", "in_proj_z"}, {"in_proj_b", "in_proj_a"}}
 
 // held is what a rank holds of an axis that its layout divides.
 func held(a *model.Axis, tp int64) int64 {

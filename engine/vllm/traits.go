@@ -23,7 +23,7 @@ type traits struct {
 	encoderDecode bool
 	pipelines     bool
 	multimodal    bool
-	onlySilu      bool           // its layers know no other activation
+	onlySilu      []model.Part   // parts whose modules know no other activation
 	transformers  bool           // runs the Transformers class
 	embeds        bool           // the class has a pooler in place of a language-model head
 	mtp           bool           // loads the checkpoint's own draft head
@@ -58,7 +58,12 @@ func traitsOf(m *model.Model) (t traits) {
 	t.arch, t.pooling, t.transformers = r.arch, r.pooling, r.transformers
 	t.embeds = strings.Contains(r.class, "Embedding")
 	t.pipelines, t.multimodal, t.attentionFree, t.ownPooler = info.is('P'), info.is('m'), info.is('f'), info.is('p')
-	t.onlySilu = info.is('u')
+	switch {
+	case info.is('U'):
+		t.onlySilu = []model.Part{model.MLP, model.MoEShared, model.MoEExperts}
+	case info.is('u'):
+		t.onlySilu = []model.Part{model.MLP, model.MoEShared}
+	}
 	t.hybrid = info.is('h') && !onlyAttention(top)
 	t.remote = !top.Known()
 	t.mtp = servesMTP(c, r)

@@ -53,6 +53,8 @@ def parts(cls):
         return "", []
     module = vars(sys.modules[cls.__module__])
     named = [module.get(name) for name in sorted(set(re.findall(r"\b[A-Z]\w+\b", source)))]
+    for table in [part for part in named if type(part) is dict]:  # of a hybrid's layer classes
+        named += table.values()
     return source, [part for part in named if isinstance(part, type) and ".models." in part.__module__
                     and TOWER.search(part.__name__) is None]
 
@@ -62,17 +64,19 @@ OTHER_LANGUAGE_MODEL = {"Cosmos3EdgeForConditionalGeneration"}
 
 
 def only_silu(cls):
-    """Whether cls, or what it is built of, raises for an activation that is not silu."""
+    """Which of the modules that cls is built of raise for an activation that is not silu: "u"
+    MLPs, "U" layers of experts as well, "" none."""
     if cls.__name__ in OTHER_LANGUAGE_MODEL:
-        return False
-    todo, seen = [cls], {cls}
+        return ""
+    found, todo, seen = "", [cls], {cls}
     while todo:
-        source, named = parts(todo.pop())
+        part = todo.pop()
+        source, named = parts(part)
         if re.search(r'if (config\.|self\.)?hidden_act != "silu":\s+raise', source):
-            return True
+            found = "U" if found == "U" or re.search("MoE$", part.__name__) else "u"
         todo += [part for part in named if part not in seen]
         seen.update(named)
-    return False
+    return found
 
 
 # Towers have an activation of their own.
@@ -105,7 +109,7 @@ def native():
             yield (arch, *WITHOUT_IMPORT[arch], "")
             continue
         info = registry._ModelInfo.from_model_cls(cls)
-        yield arch, cls.__name__, flags(info) + ("d" if arch in drafts else "") + ("u" if only_silu(cls) else ""), ""
+        yield arch, cls.__name__, flags(info) + ("d" if arch in drafts else "") + only_silu(cls), ""
 
 
 def backend(seen):
