@@ -235,7 +235,7 @@ func ovisTower(t *towers) {
 	words, stride := c.size("vocab_size"), c.opt("hidden_stride", 1)
 	t.conv(name+".head.0", words-indicators, width*stride*stride, false)
 	t.norm(name+".head.1", words-indicators, true)
-	t.plain("vte.weight", words, t.hidden)
+	t.plain("vte.weight", words, t.topReader().size("hidden_size"))
 }
 
 // paddleOCRTower is SigLIP whose heads turn, and an MLP that merges patches, whole on each

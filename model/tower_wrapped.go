@@ -42,7 +42,7 @@ func deepSeekVLHybridTower(t *towers) {
 	t.plain("model.high_res_vision_alpha", 1)
 	t.sam("model.high_res_vision_model.vision_encoder", high)
 	t.neck("model.high_res_vision_neck", high.size("hidden_size"), out)
-	t.upsampled("model.high_res_vision_proj.conv1", "model.high_res_vision_proj.conv2", out)
+	t.upsampled("model.high_res_vision_proj.conv1", "model.high_res_vision_proj.conv2", out, 4*out)
 	t.siglip("model.vision_model", c, c.size("num_hidden_layers"), true)
 	t.conv("model.aligner.vision_proj", t.hidden/2, c.size("hidden_size"), true)
 	t.conv("model.aligner.high_res_vision_proj", t.hidden/2, 4*out, true)
@@ -54,8 +54,8 @@ func gotOCR2Tower(t *towers) {
 	c := t.wrapped().sub("vision_config")
 	out := c.size("output_channels")
 	t.sam("model.vision_tower", c)
-	t.upsampled("model.multi_modal_projector.conv_upsampler1", "model.multi_modal_projector.conv_upsampler2", out)
-	t.conv("model.multi_modal_projector.multimodal_projector", t.hidden, 4*out, true)
+	t.upsampled("model.multi_modal_projector.conv_upsampler1", "model.multi_modal_projector.conv_upsampler2", out, t.hidden)
+	t.conv("model.multi_modal_projector.multimodal_projector", t.hidden, t.hidden, true)
 }
 
 // sam adds the encoder of Segment Anything: attention within windows, but for some layers,
@@ -99,10 +99,10 @@ func (t *towers) neck(name string, width, out int) {
 	t.norm(name+".layer_norm2", out, true)
 }
 
-// upsampled adds two convolutions, each of which doubles the channels.
-func (t *towers) upsampled(first, second string, channels int) {
+// upsampled adds two convolutions: one doubles the channels, one makes out of them.
+func (t *towers) upsampled(first, second string, channels, out int) {
 	t.conv(first, 2*channels, 3*3*channels, false)
-	t.conv(second, 4*channels, 3*3*2*channels, false)
+	t.conv(second, out, 3*3*2*channels, false)
 }
 
 // ayaVisionTower is SigLIP and a gated projection of shuffled patches.

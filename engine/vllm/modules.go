@@ -94,9 +94,11 @@ func (s *setup) scalesCaches() bool {
 
 // checkRotary refuses rotary parameters that the engine's own embeddings do not take
 // (layers/rotary_embedding: linear_scaling_rope.py iterates over a factor that is no float,
-// mrope.py asserts that the sections are half of what turns).
+// mrope.py asserts that the sections are half of what turns). Embeddings that no layer has
+// are not built.
 func (s *setup) checkRotary() *problem.Error {
-	if s.v.transformers || len(s.v.model.Ropes) == 0 {
+	turns := func(r model.Rope) bool { return r.Serves(s.v.model.Layers) }
+	if s.v.transformers || !slices.ContainsFunc(s.v.model.Ropes, turns) {
 		return nil
 	}
 	params := s.v.model.Config.Object("rope_parameters")
@@ -114,11 +116,17 @@ func (s *setup) checkRotary() *problem.Error {
 				WithHint("%v.0", factor.Any())
 		}
 		sections, given := set.Get("mrope_section")
-		if sum := total(sections.List()); given && sum > 0 && sum != int64(s.v.model.Ropes[0].Dim/2) {
+		if sum := total(sections.List()); given && !s.v.oneDimensional() && sum > 0 && sum != int64(s.v.model.Ropes[0].Dim/2) {
 			return problem.New(problem.BadValue, s.v.field("rope_scaling")+".mrope_section", sum, "sections of %d in all, not the %d of half a head that turns", sum, s.v.model.Ropes[0].Dim/2)
 		}
 	}
 	return nil
+}
+
+// oneDimensional tells that the engine drops the sections of positions that the config has
+// from a sibling with images (models/config.py, Qwen3_5ForCausalLMConfig).
+func (v *view) oneDimensional() bool {
+	return v.arch == "Qwen3_5ForCausalLM" || v.arch == "Qwen3_5MoeForCausalLM"
 }
 
 func total(list []checkpoint.Value) (sum int64) {
