@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"headcount/dtype"
-	"headcount/problem"
 )
 
 // bert, RoBERTa and their kin read a text in both directions and cache nothing. Native
@@ -176,7 +175,7 @@ var nomicBERT = family{
 	resolve: func(r *reader) *Model {
 		bias := r.flag("qkv_proj_bias", true)
 		act, _ := r.Text("activation_function")
-		hidden := r.size("n_embd")
+		hidden := r.size(r.given("n_embd", "hidden_size"))
 		m := r.decoder(decoder{
 			encoder:      true,
 			gated:        act == "" || act == "swiglu",
@@ -185,10 +184,10 @@ var nomicBERT = family{
 			mlpBias:      r.flag("mlp_fc1_bias", true),
 			normBias:     true,
 			norms:        []string{"norm1", "norm2"},
-			depth:        r.depth("n_layer"),
+			depth:        r.depth(r.given("n_layer", "num_hidden_layers")),
 			hidden:       hidden,
-			heads:        r.evenHeads(hidden),
-			intermediate: r.size("n_inner"),
+			heads:        r.sharing(hidden),
+			intermediate: r.size(r.given("n_inner", "intermediate_size")),
 			rotary:       rotary{length: r.stretched(), served: true},
 		})
 		m.Outer = append([]Param{
@@ -199,12 +198,9 @@ var nomicBERT = family{
 	},
 }
 
-// evenHeads are query heads that share a width, each with a KV head of its own.
-func (r *reader) evenHeads(width int) heads {
+// sharing are query heads that share a width, each with a KV head of its own.
+func (r *reader) sharing(width int) heads {
 	n := r.count("num_attention_heads")
-	if r.err == nil && width%n != 0 {
-		r.fail(problem.NotDivisible, "num_attention_heads", "the width, %d, is not a multiple of it", width)
-	}
 	each := max(width/n, 1)
 	return heads{query: n, kv: n, key: each, value: each}
 }

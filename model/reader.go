@@ -148,6 +148,14 @@ func (r *reader) first(keys ...string) (n int, key string) {
 	return 0, ""
 }
 
+// given is key where the file has it, null or not, or else the class's own name of the field.
+func (r *reader) given(key, own string) string {
+	if _, ok := r.Raw().Get(key); ok {
+		return key
+	}
+	return own
+}
+
 func (r *reader) className() string {
 	if r.text.kind == "" {
 		return "a config without model_type"

@@ -142,7 +142,7 @@ func (s *setup) alignBlock(found []backend, w *want) *problem.Error {
 	if s.v.mla && s.rules.latentGrid {
 		step = max(step, 128)
 	}
-	if s.align {
+	if s.align && s.keeps { // a stage without states leaves no checkpoints
 		step = lcm(step, s.checkpointGrid())
 	}
 	size, ok := mul(step, perToken)

@@ -101,6 +101,8 @@ func (s *setup) checkClass() *problem.Error {
 	case v.arch == "VoxtralForConditionalGeneration" && c.Params() == nil:
 		return problem.New(problem.Unsupported, "audio_config", nil, "the model's class reads params.json, not Transformers' config").
 			WithHint("--config-format mistral, with the checkpoint's params.json")
+	case v.arch == "NomicBertModel" && int64(v.model.HiddenSize)%v.queries != 0:
+		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "the width, %d, is not a multiple of it", v.model.HiddenSize)
 	case nested && !v.multimodal:
 		return problem.New(problem.Unsupported, path, nil, "%s reads the outer level, which holds no language model", v.arch)
 	}

@@ -43,6 +43,7 @@ type setup struct {
 	blockWanted int64 // block size before states raised it, tokens
 	stateBytes  int64 // largest state of a layer as the config tells it, bytes
 	statePadded int64 // mamba_page_size_padded, bytes; 0: none
+	keeps       bool  // a layer of the stage keeps a state
 }
 
 // resolve applies flags and defaults in the engine's order, and its checks as it goes.

@@ -204,10 +204,12 @@ func (p *plan) build() *problem.Error {
 	p.all.specs, p.all.runs = p.room.specs[:0], p.room.runs[:0]
 	configured := *s // before any stage's layers settle the block size
 	var before []backend
+	var kept bool
 	for stage := range p.spans {
-		found := p.backendsOn(stage)
-		if stage == 0 || !slices.Equal(found, before) {
+		found, keeps := p.backendsOn(stage)
+		if stage == 0 || keeps != kept || !slices.Equal(found, before) {
 			s.block, s.stateBlock, s.statePadded = configured.block, configured.stateBlock, configured.statePadded
+			s.keeps = keeps
 			w := s.modelWant()
 			if err := s.chooseBlock(found, &w); err != nil {
 				return err
@@ -217,7 +219,7 @@ func (p *plan) build() *problem.Error {
 			}
 			p.aligned(stage)
 		}
-		before = found
+		before, kept = found, keeps
 		p.each(stage, func(lc *layerCache, n int64) {
 			if lc.none {
 				return
@@ -283,17 +285,20 @@ func (p *plan) eachOf(layer int32, n int, visit func(lc *layerCache, n int64)) {
 	}
 }
 
-// backendsOn lists the distinct attention backends of a stage's layers, in order.
-func (p *plan) backendsOn(stage int) []backend {
-	out := p.room.found[:0:1]
+// backendsOn lists the distinct attention backends of a stage's layers, in order, and tells
+// whether any of them keeps a state.
+func (p *plan) backendsOn(stage int) (found []backend, keeps bool) {
+	found = p.room.found[:0:1]
 	if stage > 0 {
-		out = nil
+		found = nil
 	}
 	at := 0
 	add := func(layer int32) {
 		for _, lc := range p.caches[p.from[layer]:p.from[layer+1]] {
-			if !lc.by.recurrent() && !slices.Contains(out, lc.by) {
-				out = append(out, lc.by)
+			if lc.by.recurrent() {
+				keeps = true
+			} else if !slices.Contains(found, lc.by) {
+				found = append(found, lc.by)
 			}
 		}
 	}
@@ -308,7 +313,7 @@ func (p *plan) backendsOn(stage int) []backend {
 			add(r.layer)
 		}
 	}
-	return out
+	return found, keeps
 }
 
 // group groups the layers and sizes a block.
