@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"strings"
@@ -116,6 +117,28 @@ func TestAppendHeader(t *testing.T) {
 	}
 	if plain := AppendHeader([]byte("before"), nil, nil); string(plain) != "before\x08\x00\x00\x00\x00\x00\x00\x00{}      " {
 		t.Errorf("without anything: %q", plain)
+	}
+}
+
+// A padded header is read as before, and its data begins in step.
+func TestPadHeader(t *testing.T) {
+	tensors := []Tensor{{Name: "a", DType: "BF16", Shape: []int64{3}, Bytes: 6}}
+	plain := AppendHeader(nil, nil, tensors)
+	for _, at := range []int64{int64(len(plain)), 8, 4096, 4104, 1 << 40, 81} {
+		file := PadHeader(bytes.Clone(plain), at)
+		if at%8 != 0 {
+			if !bytes.Equal(file, plain) {
+				t.Errorf("at %d, which cannot be: %d bytes", at, len(file))
+			}
+			continue
+		}
+		if (int64(len(file))-at)%4096 != 0 || len(file) >= len(plain)+4096 {
+			t.Errorf("at %d: %d bytes after %d", at, len(file), len(plain))
+		}
+		got, err := ReadShards(fstest.MapFS{"model.safetensors": {Data: append(file, make([]byte, 6)...)}})
+		if err != nil || got[0].Tensors[0].Begin != int64(len(file)) {
+			t.Errorf("at %d: %+v, %v", at, got, err)
+		}
 	}
 }
 

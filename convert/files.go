@@ -98,7 +98,7 @@ func (c *Conversion) rewritten(s *checkpoint.Shard) output {
 		}
 		out.size += tensors[i].Bytes
 	}
-	out.head = checkpoint.AppendHeader(nil, s.Metadata, tensors)
+	out.head = checkpoint.PadHeader(checkpoint.AppendHeader(nil, s.Metadata, tensors), s.Tensors[0].Begin)
 	out.size += int64(len(out.head))
 	return out
 }

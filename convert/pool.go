@@ -8,6 +8,7 @@ import (
 
 	"headcount/checkpoint"
 	"headcount/dtype"
+	"headcount/internal/kernel"
 	"headcount/model"
 	"headcount/problem"
 )
@@ -22,6 +23,24 @@ func formatOf(name string) dtype.Type {
 		return t
 	}
 	return dtype.Unknown
+}
+
+// decode is what [dtype.Type.Decode] does; float16 is converted by the processor.
+func decode(f dtype.Type, dst []float32, src []byte) {
+	if f == dtype.Float16 {
+		kernel.FromHalves(dst, src)
+		return
+	}
+	f.Decode(dst, src)
+}
+
+// encode is [dtype.Type.Encode] likewise.
+func encode(f dtype.Type, dst []byte, src []float32) {
+	if f == dtype.Float16 {
+		kernel.ToHalves(dst, src)
+		return
+	}
+	f.Encode(dst, src)
 }
 
 // A reader reads parts of a checkpoint's tensors, and keeps one file open.
@@ -93,7 +112,7 @@ func (r *reader) decoded(t checkpoint.Tensor, begin, n int64) ([]float32, error)
 		r.floats = make([]float32, n)
 	}
 	x := r.floats[:n]
-	formatOf(t.DType).Decode(x, data)
+	decode(formatOf(t.DType), x, data)
 	return x, nil
 }
 
@@ -215,12 +234,18 @@ func scale(sum, x []float32, weight float32) {
 	add(sum, x, weight)
 }
 
+// squares adds in four sums, none of which waits for another.
 func squares(x []float32) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
+	var sum [4]float64
+	for ; len(x) >= len(sum); x = x[len(sum):] {
+		for i := range sum {
+			sum[i] += float64(x[i]) * float64(x[i])
+		}
 	}
-	return sum
+	for i, v := range x {
+		sum[i] += float64(v) * float64(v)
+	}
+	return sum[0] + sum[1] + sum[2] + sum[3]
 }
 
 // pool passes one tensor with its heads pooled to write, part by part.
@@ -242,7 +267,7 @@ func (c *Conversion) pool(r *reader, change *Change, weights [][]float32, write 
 			} else if err := mean(r, change, b, at, part, weights[b.head]); err != nil {
 				return err
 			} else {
-				f.Encode(data, part)
+				encode(f, data, part)
 			}
 			if err := write(data); err != nil {
 				return err

@@ -21,6 +21,8 @@ type implementation struct {
 	transpose    func(dst, src []byte, width int, format Format)
 	combine      func(dst, src, w []float32, width int)
 	lanes        int // of a register of a spread vector
+	fromHalves   func(dst []float32, src []byte)
+	toHalves     func(dst []byte, src []float32)
 	dots         func(y *[RowsAtOnce]float32, w []byte, stride int, x []float32)
 	read         func(b []byte) uint64
 	dotPeak      func(iterations int) int64

@@ -21,6 +21,8 @@ var generic = implementation{
 	transpose:    transposeGeneric,
 	combine:      combineGeneric,
 	lanes:        1,
+	fromHalves:   dtype.Float16.Decode,
+	toHalves:     dtype.Float16.Encode,
 	dots:         dotsGeneric,
 	read:         readGeneric,
 	dotPeak:      peakGeneric,

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
+
+	"headcount/dtype"
 )
 
 //go:generate sh -c "cd _asm && go run . -out ../kernel_amd64.s -stubs ../stubs_amd64.go -pkg kernel"
@@ -104,6 +106,13 @@ func assembly() []*implementation {
 	bf16.name, bf16.pairs = "avx512bf16", true
 	bf16.scoresPairs, bf16.valuesPairs, bf16.softmaxPairs = scorePairs512, valuePairs512, softmaxPairs512
 	bf16.dotPeak = peakOf(dotPeakAVX512, 32)
+
+	if convertsHalves() {
+		avx2.fromHalves, avx2.toHalves = fromHalves(fromHalvesAVX2), toHalves(toHalvesAVX2)
+	}
+	for _, m := range []*implementation{&avx512, &bf16} {
+		m.fromHalves, m.toHalves = fromHalves(fromHalvesAVX512), toHalves(toHalvesAVX512)
+	}
 
 	x := &cpu.X86
 	if x.HasAVX512VBMI {
@@ -310,5 +319,30 @@ func peakOf(run func(turns int), multiplyAdds int) func(int) int64 {
 func dotter(run func(y *float32, w *byte, stride int, x *float32, turns int)) func(*[RowsAtOnce]float32, []byte, int, []float32) {
 	return func(y *[RowsAtOnce]float32, w []byte, stride int, x []float32) {
 		run(&y[0], &w[0], stride, &x[0], len(x)/RowColumns)
+	}
+}
+
+// halvesAtOnce is what one turn converts.
+const halvesAtOnce = 32
+
+// fromHalves is a conversion of whole turns by assembly, and of the rest by Go.
+func fromHalves(convert func(dst *float32, src *byte, turns int)) func([]float32, []byte) {
+	return func(dst []float32, src []byte) {
+		whole := len(dst) / halvesAtOnce * halvesAtOnce
+		if whole > 0 {
+			convert(&dst[0], &src[0], whole/halvesAtOnce)
+		}
+		dtype.Float16.Decode(dst[whole:], src[2*whole:])
+	}
+}
+
+// toHalves is fromHalves the other way.
+func toHalves(convert func(dst *byte, src *float32, turns int)) func([]byte, []float32) {
+	return func(dst []byte, src []float32) {
+		whole := len(src) / halvesAtOnce * halvesAtOnce
+		if whole > 0 {
+			convert(&dst[0], &src[0], whole/halvesAtOnce)
+		}
+		dtype.Float16.Encode(dst[2*whole:], src[whole:])
 	}
 }

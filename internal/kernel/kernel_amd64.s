@@ -18743,3 +18743,98 @@ turn:
 	VMOVSS       X6, 12(AX)
 	VZEROUPPER
 	RET
+
+// func fromHalvesAVX512(dst *float32, src *byte, turns int)
+// Requires: AVX, AVX512F
+TEXT ·fromHalvesAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ turns+16(FP), DX
+
+turn:
+	VCVTPH2PS (CX), Z0
+	VMOVUPS   Z0, (AX)
+	VCVTPH2PS 32(CX), Z1
+	VMOVUPS   Z1, 64(AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x00000080, AX
+	DECQ      DX
+	JNZ       turn
+	VZEROUPPER
+	RET
+
+// func toHalvesAVX512(dst *byte, src *float32, turns int)
+// Requires: AVX, AVX512F
+TEXT ·toHalvesAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ turns+16(FP), DX
+
+turn:
+	VMOVUPS   (CX), Z0
+	VCVTPS2PH $0x00, Z0, (AX)
+	VMOVUPS   64(CX), Z1
+	VCVTPS2PH $0x00, Z1, 32(AX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNZ       turn
+	VZEROUPPER
+	RET
+
+// func fromHalvesAVX2(dst *float32, src *byte, turns int)
+// Requires: AVX, F16C
+TEXT ·fromHalvesAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ turns+16(FP), DX
+
+turn:
+	VCVTPH2PS (CX), Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPH2PS 16(CX), Y1
+	VMOVUPS   Y1, 32(AX)
+	VCVTPH2PS 32(CX), Y2
+	VMOVUPS   Y2, 64(AX)
+	VCVTPH2PS 48(CX), Y3
+	VMOVUPS   Y3, 96(AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x00000080, AX
+	DECQ      DX
+	JNZ       turn
+	VZEROUPPER
+	RET
+
+// func toHalvesAVX2(dst *byte, src *float32, turns int)
+// Requires: AVX, F16C
+TEXT ·toHalvesAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ turns+16(FP), DX
+
+turn:
+	VMOVUPS   (CX), Y0
+	VCVTPS2PH $0x00, Y0, (AX)
+	VMOVUPS   32(CX), Y1
+	VCVTPS2PH $0x00, Y1, 16(AX)
+	VMOVUPS   64(CX), Y2
+	VCVTPS2PH $0x00, Y2, 32(AX)
+	VMOVUPS   96(CX), Y3
+	VCVTPS2PH $0x00, Y3, 48(AX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNZ       turn
+	VZEROUPPER
+	RET
+
+// func convertsHalves() bool
+// Requires: CPUID
+TEXT ·convertsHalves(SB), NOSPLIT, $0-1
+	MOVL $0x00000001, AX
+	XORL CX, CX
+	CPUID
+	SHRL $0x1d, CX
+	ANDL $0x01, CX
+	MOVB CL, ret+0(FP)
+	RET

@@ -384,6 +384,39 @@ func TestUnpack(t *testing.T) {
 	})
 }
 
+// Every float16 is itself as a float32, and rounding it back, or what is a little beside it,
+// gives it again. Lengths that are no whole number of turns are converted to their end.
+func TestHalves(t *testing.T) {
+	each(t, func(t *testing.T) {
+		const n = 1<<16 - 5
+		src := make([]byte, 2*n)
+		for i := range n {
+			binary.LittleEndian.PutUint16(src[2*i:], uint16(i))
+		}
+		got, want := make([]float32, n), make([]float32, n)
+		FromHalves(got, src)
+		dtype.Float16.Decode(want, src)
+		for i := range got {
+			if math.Float32bits(got[i]) != math.Float32bits(want[i]) && (got[i] == got[i] || want[i] == want[i]) {
+				t.Fatalf("%#04x is %v, want %v", i, got[i], want[i])
+			}
+		}
+		for _, beside := range []float32{1, 1 + 0x1p-12, 1 - 0x1p-12, 1 + 0x1p-11, 1 - 0x1p-11} {
+			floats, rounded := make([]float32, n), make([]byte, 2*n)
+			for i, x := range want {
+				floats[i] = x * beside
+			}
+			ToHalves(rounded, floats)
+			dtype.Float16.Encode(src, floats)
+			for i, x := range floats {
+				if a, b := binary.LittleEndian.Uint16(rounded[2*i:]), binary.LittleEndian.Uint16(src[2*i:]); a != b && x == x {
+					t.Fatalf("%v becomes %#04x, want %#04x", x, a, b)
+				}
+			}
+		}
+	})
+}
+
 func TestTranspose(t *testing.T) {
 	each(t, func(t *testing.T) {
 		for _, f := range []Format{BF16, F32} {
@@ -458,6 +491,8 @@ func TestChecks(t *testing.T) {
 		"half a line":              func() { Unpack(make([]byte, 200), F32, make([]byte, 100), nil, F16) },
 		"a lossy conversion":       func() { Unpack(make([]byte, 512), BF16, make([]byte, 512), nil, F16) },
 		"a short source":           func() { Transpose(make([]byte, 512), make([]byte, 511), 16, BF16) },
+		"half a float16":           func() { FromHalves(f(2), make([]byte, 3)) },
+		"room for fewer float16s":  func() { ToHalves(make([]byte, 2), f(2)) },
 		"sums of another width":    func() { Combine(f(10), f(10), f(2), 4) },
 	} {
 		func() {

@@ -297,3 +297,26 @@ func dotsAVX512(y *float32, w *byte, stride int, x *float32, turns int)
 //
 //go:noescape
 func dotsAVX2(y *float32, w *byte, stride int, x *float32, turns int)
+
+// fromHalvesAVX512 makes 32 float32s of as many float16s a turn.
+//
+//go:noescape
+func fromHalvesAVX512(dst *float32, src *byte, turns int)
+
+// toHalvesAVX512 rounds 32 float32s to the nearest float16s a turn, ties to even.
+//
+//go:noescape
+func toHalvesAVX512(dst *byte, src *float32, turns int)
+
+// fromHalvesAVX2 makes 32 float32s of as many float16s a turn.
+//
+//go:noescape
+func fromHalvesAVX2(dst *float32, src *byte, turns int)
+
+// toHalvesAVX2 rounds 32 float32s to the nearest float16s a turn, ties to even.
+//
+//go:noescape
+func toHalvesAVX2(dst *byte, src *float32, turns int)
+
+// convertsHalves reports whether the processor converts float16 (F16C), as its own features say.
+func convertsHalves() bool

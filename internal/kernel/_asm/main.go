@@ -21,6 +21,7 @@ func main() {
 	unpack()
 	probe()
 	dots()
+	halves()
 	build.Generate()
 	file := out.String()
 	text, err := os.ReadFile(file)
