@@ -285,6 +285,8 @@ func (r *reading) support() *problem.Error {
 	entry, known := lookupArch(r.arch)
 	r.entry = entry
 	switch {
+	case r.arch == "InklingForConditionalGeneration":
+		return problem.New(problem.NotKnown, "architectures", r.arch, "what SGLang keeps of its convolutions is not known here").By(name)
 	case entry.has(native | backend):
 		return nil
 	case entry.has(refused):
