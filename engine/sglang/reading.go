@@ -286,7 +286,7 @@ func (r *reading) support() *problem.Error {
 	r.entry = entry
 	switch {
 	case r.arch == "InklingForConditionalGeneration":
-		return problem.New(problem.NotKnown, "architectures", r.arch, "what SGLang keeps of its convolutions is not known here").By(name)
+		return problem.New(problem.NotKnown, "architectures", r.arch, "what SGLang keeps of its convolutions is not known here")
 	case entry.has(native | backend):
 		return nil
 	case entry.has(refused):
