@@ -22,13 +22,16 @@ type latent struct {
 }
 
 // latent reads the fields of latent attention.
-func (r *reader) latent() latent {
+func (r *reader) latent() latent { return r.latentAt(r.size("qk_rope_head_dim")) }
+
+// latentAt reads latent attention of which so many elements of a key have a position.
+func (r *reader) latentAt(rope int) latent {
 	l := latent{
 		query:     r.count("num_attention_heads"),
 		queryRank: r.opt("q_lora_rank", 0),
 		rank:      r.size("kv_lora_rank"),
 		nope:      r.size("qk_nope_head_dim"),
-		rope:      r.size("qk_rope_head_dim"),
+		rope:      rope,
 		value:     r.opt("v_head_dim", 0),
 	}
 	if l.value == 0 && r.err == nil {

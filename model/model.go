@@ -85,6 +85,7 @@ const (
 	SlidingLatent Kind = "sliding_window_mla" // one latent a token, the last Window tokens
 	Indexer       Kind = "indexer"            // index keys of a sparse-attention indexer
 	Recurrent     Kind = "mamba"              // a fixed state per request: Mamba, delta net, convolution
+	Ring          Kind = "circular_buffer"    // K of the tokens that wait to be compressed, one block a request
 	Cross         Kind = "cross_attention"    // K and V of the encoder's tokens
 	EncoderOnly   Kind = "encoder_only"       // nothing
 	Shared        Kind = "shared"             // nothing: reads an earlier layer's cache
@@ -104,7 +105,7 @@ type Cache struct {
 	// [QueryHeads, v] values, for an engine that does not absorb it. Latent kinds only.
 	Expanded attn.Geometry
 
-	Ratio int        // compressed latents: tokens per cached state; 0 or 1: one state a token
+	Ratio int        // compressed latents, indexers and rings: tokens per cached state; 0 or 1: one state a token
 	DType dtype.Type // set when it is kept in this format whatever the cache's
 	State State      // Recurrent only
 }

@@ -94,7 +94,7 @@ func hasScales(c *model.Cache) bool {
 	case model.Full, model.Chunked, model.Cross, model.EncoderOnly, model.Shared:
 		return true
 	case model.Latent, model.SlidingLatent:
-		return c.Expanded != (attn.Geometry{}) && c.Attn.LatentDim < c.Attn.KeyDim
+		return c.Attn.LatentDim < c.Attn.KeyDim && c.Expanded != (attn.Geometry{}) || c.Expanded.KVHeads > 1
 	}
 	return false
 }

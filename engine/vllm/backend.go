@@ -38,6 +38,8 @@ const (
 	indexerV32
 	indexerV4
 	indexerM3
+	indexerPool
+	ringTail
 	sparseM3
 	convInkling
 	sparseSWA
@@ -58,7 +60,7 @@ var backendNames = [...]string{"", "FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "F
 	"TRITON_FLASH_ATTN", "TRITON_FLASHINFER", "FLASH_ATTN_DIFFKV", "TRITON_ATTN_DIFFKV", "FLASH_ATTN_MLA", "FLASHMLA",
 	"FLASHINFER_MLA", "TRITON_MLA", "CUTLASS_MLA", "TOKENSPEED_MLA", "FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4",
 	"FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM90", "FLASHINFER_MLA_SPARSE_SM120",
-	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "MINIMAX_M3_SPARSE_INDEXER", "MINIMAX_M3_SPARSE", "INKLING_SCONV_SWA", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "CompressorBackend",
+	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "MINIMAX_M3_SPARSE_INDEXER", "DEEPSEEK_V32_INDEXER", "KPOOL_TAIL", "MINIMAX_M3_SPARSE", "INKLING_SCONV_SWA", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "CompressorBackend",
 	"CPU_ATTN", "CPU_MLA", "AMX_MLA", "MAMBA1_ATTN", "MAMBA2_ATTN", "GDN_ATTN", "KIMI_K3_KDA", "SHORT_CONV_ATTN", "LINEAR_ATTN"}
 
 // String is the engine's name.
@@ -90,6 +92,7 @@ type want struct {
 	fa4        bool  // asks for FlashAttention 4 in all layers
 	nope, rope int64 // qk_nope_head_dim, qk_rope_head_dim
 	rank, topK int64 // kv_lora_rank, index_topk
+	pool       int64 // tokens that an indexer pools to one key
 }
 
 // quantised tells whether a cache dtype packs its numbers.
@@ -468,7 +471,12 @@ func (d device) kernelBlocks(b backend, w *want, head, value int64) blocks {
 		return block32
 	case indexerV4, flashMLASparseV4:
 		return only256
-	case compressor, convInkling:
+	case indexerPool: // pages of 32 or 64 states
+		if d.major == 12 {
+			return blocks{exact: []int64{64 * max(w.pool, 1)}}
+		}
+		return blocks{exact: []int64{32 * max(w.pool, 1), 64 * max(w.pool, 1)}}
+	case compressor, convInkling, ringTail:
 		return anyBlock
 	case cpuMLA:
 		return only16

@@ -41,7 +41,7 @@ func (s *setup) chooseBlock(found []backend, w *want) *problem.Error {
 func (s *setup) modelWant() want {
 	v, tp := s.v, int64(s.layout.TP)
 	return want{dtype: s.dtype, cache: s.cacheDType, modelHead: v.head, queries: v.queries / tp, kv: max(1, v.kv/tp),
-		dcp: int64(s.layout.DCP), softcap: v.softcap, prefix: v.prefix, fa4: v.fa4 && !s.perLayerFlash()}
+		dcp: int64(s.layout.DCP), softcap: v.softcap, prefix: v.prefix, fa4: v.fa4 && !s.perLayerFlash(), pool: v.pool}
 }
 
 // perLayerFlash tells that layers of different head sizes get a FlashAttention each: an

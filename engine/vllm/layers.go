@@ -112,12 +112,17 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 	case model.Indexer:
 		lc.by = indexerV32
 		switch {
-		case c.Ratio > 1:
+		case c.Ratio > 1 && s.v.v4():
 			lc.by = indexerV4
+		case c.Ratio > 1:
+			lc.by = indexerPool
 		case c.DType != 0:
 			lc.by = indexerM3
 		}
-		lc.want.cache = s.cacheDType
+		lc.want.cache, lc.want.pool = s.cacheDType, int64(c.Ratio)
+		return nil
+	case model.Ring:
+		lc.by = ringTail
 		return nil
 	case model.Sliding:
 		if c.Convolved() {
@@ -337,9 +342,11 @@ func (s *setup) fill(lc *layerCache) *problem.Error {
 	c, w, sp := lc.cache, &lc.want, &lc.spec
 	sp.KeyDim, sp.HeadSlots, sp.KVHeads = int64(c.Attn.KeyDim), 1, 1
 	switch lc.by {
-	case indexerV32, indexerV4:
+	case indexerV32, indexerV4, indexerPool:
 		s.fillIndexer(lc)
 		return nil
+	case ringTail:
+		return s.fillRing(lc)
 	case indexerM3:
 		sp.Class, sp.Quant, sp.DType, sp.Indexer, sp.Content = mlaAttention, plain, c.DType, true, sp.KeyDim*c.DType.Bytes()
 		s.gpu.pack(lc.by, sp, w)
@@ -429,11 +436,29 @@ func (s *setup) fillIndexer(lc *layerCache) {
 	sp.Class, sp.Quant, sp.DType, sp.TPShards, sp.Indexer = mlaAttention, plain, dtype.UInt8, 1, true
 	sp.KeyDim += sp.KeyDim / 128 * 4
 	sp.Content = sp.KeyDim
-	if lc.by == indexerV4 {
+	switch lc.by {
+	case indexerV4:
 		sp.TokensPerState, sp.Alignment = int64(lc.cache.Ratio), v4Row
 		sp.pad()
+	case indexerPool:
+		sp.TokensPerState = int64(lc.cache.Ratio)
 	}
-	sp.StrideTokens = s.gpu.kernelBlocks(lc.by, &lc.want, 0, 0).exact[0]
+	sp.StrideTokens = slices.Max(s.gpu.kernelBlocks(lc.by, &lc.want, 0, 0).exact)
+}
+
+// fillRing is the cache of the run of tokens that an indexer does not yet pool: runs enough,
+// a power of two of them, for one and the drafts behind it (models/glm5next).
+func (s *setup) fillRing(lc *layerCache) *problem.Error {
+	c, sp := lc.cache, &lc.spec
+	run := int64(c.Ratio)
+	runs := int64(1) << bits.Len64(uint64(ceil(run+s.drafts, run)-1))
+	sp.Class, sp.Quant, sp.DType, sp.Replicated, sp.BlockSize = circularBuffer, plain, c.DType, true, run*runs
+	sp.KVHeads, sp.HeadSlots = int64(c.Attn.KVHeads), int64(c.Attn.KVHeads)
+	sp.Content = sp.KeyDim * sp.DType.Bytes()
+	if s.block%sp.BlockSize != 0 {
+		return problem.New(problem.Unsupported, "block_size", s.block, "not a multiple of the ring of %d tokens that are not yet pooled", sp.BlockSize)
+	}
+	return nil
 }
 
 // DeepSeek-V4's packing: a token's latent with its scales, and what pages are rounded up to.
@@ -515,13 +540,13 @@ func (s *setup) backendNames(caches []layerCache, from []int32) []string {
 }
 
 // blockOuter tells whether blocks lie outside of layers in memory
-// (v1/attention/backends/utils.py, resolve_kv_cache_layout): only DeepSeek-V4's indexer asks
-// for it. Backends that ask for what excludes each other are refused.
+// (v1/attention/backends/utils.py, resolve_kv_cache_layout): only DeepSeek-V4's indexer
+// and rings ask for it. Backends that ask for what excludes each other are refused.
 func (s *setup) blockOuter(caches []layerCache) (bool, *problem.Error) {
 	var outer, headMajor, tokenMajor bool
 	for i := range caches {
 		switch by := caches[i].by; by {
-		case indexerV4:
+		case indexerV4, ringTail:
 			outer = true
 		case flashInfer, tritonFlashInfer:
 			headMajor = headMajor || s.gpu.major == 10

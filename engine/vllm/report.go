@@ -101,8 +101,10 @@ func kindOf(s *spec) model.Kind {
 		return model.Latent
 	case slidingWindow:
 		return model.Sliding
-	case slidingMLA, circularBuffer:
+	case slidingMLA:
 		return model.SlidingLatent
+	case circularBuffer:
+		return model.Ring
 	case chunkedLocal:
 		return model.Chunked
 	case crossAttention:

@@ -111,7 +111,7 @@ func (s *setup) checkpoints(m *model.State) (blocks, align int64) {
 			return 1, s.stateBlock
 		}
 	case model.KDA:
-		if r.kdaLeaves && s.v.kimiK3() && s.flashKDA(m) {
+		if r.kdaLeaves && (s.v.kimiK3() || s.v.model.Family == "glm5_next") && s.flashKDA(m) {
 			return 1, 16
 		}
 	}
@@ -144,6 +144,9 @@ func (s *setup) checkpointGrid() int64 {
 func (s *setup) flashKDA(m *model.State) bool {
 	bound, _ := s.v.model.Config.Object("linear_attn_config").Get("gate_lower_bound")
 	_, bounded := bound.Float()
+	if s.v.model.Family == "glm5_next" {
+		_, bounded = s.v.model.Config.Float("linear_lower_bound")
+	}
 	return !s.gpu.cpu && (s.gpu.major == 9 || s.gpu.major == 10 || s.gpu.major == 12) && m.HeadDim == 128 &&
 		s.dtype == dtype.BFloat16 && bounded
 }

@@ -22,7 +22,7 @@ type view struct {
 
 	queries, kv, head int64 // whole-model totals, for checks and alignment
 	nope, rope, value int64 // of expanded latents, elements of a head
-	rank, topK        int64 // of latents
+	rank, topK, pool  int64 // of latents; tokens that an indexer pools
 
 	dtype      dtype.Type // the config's
 	quant      string     // the engine's method, "" for none
@@ -92,6 +92,7 @@ func newView(m *model.Model) *view {
 	v.rope, _ = c.Int("qk_rope_head_dim")
 	v.rank, _ = c.Int("kv_lora_rank")
 	v.topK, _ = c.Int("index_topk")
+	v.pool, _ = c.Int("index_kpool")
 	v.mla = v.absorbs(c)
 	if n, ok := c.Int("head_dim"); ok && v.head == 0 && v.kind != "mamba" && v.kind != "falcon_mamba" {
 		v.head = n

@@ -96,7 +96,7 @@ func deref[T any](p *T) (v T) {
 // reportKinds are the report's names of the engine's spec classes.
 var reportKinds = map[string]string{
 	"FullAttentionSpec": "full_attention", "SinkFullAttentionSpec": "full_attention", "SlidingWindowSpec": "sliding_window",
-	"ChunkedLocalAttentionSpec": "chunked_local", "MLAAttentionSpec": "mla", "SlidingWindowMLASpec": "sliding_window_mla",
+	"ChunkedLocalAttentionSpec": "chunked_local", "MLAAttentionSpec": "mla", "SlidingWindowMLASpec": "sliding_window_mla", "CircularBufferSpec": "circular_buffer",
 	"MambaSpec": "mamba", "CrossAttentionSpec": "cross_attention", "EncoderOnlyAttentionSpec": "encoder_only",
 }
 
