@@ -13,6 +13,7 @@ import (
 	"headcount/engine"
 	"headcount/engine/sglang"
 	"headcount/engine/vllm"
+	"headcount/internal/recent"
 	"headcount/model"
 	"headcount/problem"
 	"headcount/weights"
@@ -31,7 +32,8 @@ type Planner struct {
 	Resolver Resolver
 	Hub      Resolver // asked last: hub ids that the catalogue does not have
 
-	known sync.Map // catalogue name → *subject; bounded by the catalogue
+	known  sync.Map // catalogue name → *subject; bounded by the catalogue
+	recent recent.List[objects, *subject]
 
 	pinned   *subject // see Pin
 	pinnedAt Request
@@ -176,6 +178,10 @@ type subject struct {
 	headers    error    // why the checkpoint's tensor headers were of no use; nil if they were, or were not needed
 }
 
+// Objects are what a checkpoint's files held. A Resolver that gives the same ones again has
+// found the files as they were.
+type objects struct{ config, hfQuant, params *checkpoint.Object }
+
 // subject resolves what the request asks about. Catalogue models are resolved once.
 func (p *Planner) subject(ctx context.Context, req *Request, eng engine.Engine) (*subject, error) {
 	if p.pinned != nil && sameModel(req, &p.pinnedAt) {
@@ -190,6 +196,12 @@ func (p *Planner) subject(ctx context.Context, req *Request, eng engine.Engine) 
 	src, listed, err := p.source(ctx, req)
 	if err != nil {
 		return nil, err
+	}
+	from, kept := objects{src.Config, src.HFQuant, src.Params}, asIs && !src.Local()
+	if kept {
+		if s, ok := p.recent.Get(from); ok {
+			return s, nil
+		}
 	}
 	m, err := model.ResolveAs(src, req.AssumeArchitecture)
 	if err != nil {
@@ -209,8 +221,11 @@ func (p *Planner) subject(ctx context.Context, req *Request, eng engine.Engine) 
 	case src.TotalBytes > 0: // an index of files without headers says so much
 		s.bytes = &src.TotalBytes
 	}
-	if asIs && listed {
+	switch {
+	case asIs && listed:
 		p.known.Store(req.Model, s)
+	case kept:
+		p.recent.Put(from, s)
 	}
 	return s, nil
 }

@@ -14,49 +14,72 @@ import (
 // A grid is how a quantisation method cuts a weight into pieces that share a scale. A rank
 // must hold whole pieces.
 type grid struct {
-	rows, cols int64 // of a block; 0: not cut in blocks
-	group      int64 // inputs that share a scale; 0: not cut in groups
-	pack       int64 // outputs in one word; 0: any number
-	allInputs  bool  // a group is held against whole inputs as well
-	strict     bool  // blocks are held against experts and against rows of joined matrices as well
-	targets    []pattern
+	rows, cols int64    // of a block; 0: not cut in blocks
+	group      int64    // inputs that share a scale; 0: not cut in groups
+	pack       int64    // outputs in one word; 0: any number
+	allInputs  bool     // a group is held against whole inputs as well
+	strict     bool     // blocks are held against experts and against rows of joined matrices as well
+	targets    patterns // none: every module
 }
 
 // grids are those of a checkpoint, and the modules that it leaves unquantised.
 type grids struct {
 	list    []grid
-	ignored []pattern
+	ignored patterns
 }
 
-// A pattern names modules: by a part of their path, or by a regular expression.
-type pattern struct {
-	text string
-	re   *regexp.Regexp
+// patterns name modules: by a part of their path, or by a regular expression.
+type patterns struct {
+	parts       map[string]bool
+	expressions []*regexp.Regexp
 }
 
-func patterns(list []checkpoint.Value) (out []pattern) {
+// add takes the patterns of a list of the config.
+func (p *patterns) add(list []checkpoint.Value) {
 	for _, v := range list {
 		s, ok := v.Text()
 		if expr, isRE := strings.CutPrefix(s, "re:"); isRE {
 			if re, err := regexp.Compile("^(?:" + expr + ")"); err == nil {
-				out = append(out, pattern{re: re})
+				p.expressions = append(p.expressions, re)
 			}
 		} else if ok && s != "" {
 			if i := strings.Index(s, "layers."); i >= 0 {
 				s = s[i:] // whatever a wrapper calls the model
 			}
-			out = append(out, pattern{text: s})
+			if p.parts == nil {
+				p.parts = map[string]bool{}
+			}
+			p.parts[s] = true
 		}
 	}
-	return out
 }
 
-// matches tells whether a pattern is about a module, "layers.3.mlp.down_proj".
-func (p pattern) matches(module string) bool {
-	if p.re != nil {
-		return p.re.MatchString("model." + module)
+func (p *patterns) empty() bool { return len(p.parts) == 0 && len(p.expressions) == 0 }
+
+// match tells whether a pattern is about a module, "layers.3.mlp.down_proj": every part of
+// its path between dots is looked up.
+func (p *patterns) match(module string) bool {
+	if p.parts["Linear"] {
+		return true
 	}
-	return p.text == "Linear" || strings.Contains("."+module+".", "."+p.text+".")
+	for rest := module; len(p.parts) > 0; {
+		for end := 0; end < len(rest); end++ {
+			if dot := strings.IndexByte(rest[end:], '.'); dot >= 0 {
+				end += dot
+			} else {
+				end = len(rest)
+			}
+			if p.parts[rest[:end]] {
+				return true
+			}
+		}
+		_, after, more := strings.Cut(rest, ".")
+		if !more {
+			break
+		}
+		rest = after
+	}
+	return slices.ContainsFunc(p.expressions, func(re *regexp.Regexp) bool { return re.MatchString("model." + module) })
 }
 
 // newGrids reads the grids of a method from its block of the config.
@@ -82,7 +105,7 @@ func newGrids(method string, block *checkpoint.Object) (g grids) {
 	}
 	for _, key := range []string{"modules_to_not_convert", "ignored_layers", "ignore"} {
 		value, _ := block.Get(key)
-		g.ignored = append(g.ignored, patterns(value.List())...)
+		g.ignored.add(value.List())
 	}
 	return g
 }
@@ -91,7 +114,7 @@ func newGrids(method string, block *checkpoint.Object) (g grids) {
 func newGroupGrid(o *checkpoint.Object) (g grid, ok bool) {
 	weights := object(o, "weights")
 	targets, _ := o.Get("targets")
-	g.targets = patterns(targets.List())
+	g.targets.add(targets.List())
 	activations := object(o, "input_activations")
 	switch strategy, kind := text(weights, "strategy"), text(weights, "type"); {
 	case strategy == "block":
@@ -107,12 +130,12 @@ func newGroupGrid(o *checkpoint.Object) (g grid, ok bool) {
 // of is the grid of a module of layer i, nil for one that is not cut.
 func (g *grids) of(layer int, module string) *grid {
 	path := "layers." + strconv.Itoa(layer) + "." + module
-	if slices.ContainsFunc(g.ignored, func(p pattern) bool { return p.matches(path) }) {
+	if g.ignored.match(path) {
 		return nil
 	}
 	for i := range g.list {
 		one := &g.list[i]
-		if one.targets == nil || slices.ContainsFunc(one.targets, func(p pattern) bool { return p.matches(path) }) {
+		if one.targets.empty() || one.targets.match(path) {
 			return one
 		}
 	}

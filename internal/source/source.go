@@ -12,22 +12,28 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"headcount/checkpoint"
 	"headcount/checkpoint/gguf"
+	"headcount/internal/recent"
 	"headcount/problem"
 )
 
 // Files takes names that are paths. The zero Files has no standard input.
 type Files struct {
 	stdin func() ([]byte, error)
+	kept  *recent.List[identity, *checkpoint.Source]
 }
 
 // New is Files that reads stdin at the first "-". A command plans a model more than once, so
-// what was read is kept.
+// what was read is kept, and so are the last config files for as long as they stay as they are.
 func New(stdin io.Reader) Files {
-	return Files{stdin: sync.OnceValues(func() ([]byte, error) { return readSome(stdin) })}
+	return Files{
+		stdin: sync.OnceValues(func() ([]byte, error) { return readSome(stdin) }),
+		kept:  new(recent.List[identity, *checkpoint.Source]),
+	}
 }
 
 // Source reads the checkpoint at a path. It is not found when there is nothing at name and
@@ -54,12 +60,53 @@ func (f Files) Source(ctx context.Context, name string) (src *checkpoint.Source,
 		src, err = folder(name)
 	case filepath.Base(name) == checkpoint.ConfigFile:
 		src, err = folder(filepath.Dir(name))
-	case isGGUF(name, info):
-		src, err = gguf.Checkpoint(os.DirFS(filepath.Dir(name)), filepath.Base(name))
+	case f.kept != nil:
+		src, err = f.again(name, info)
 	default:
-		src, err = file(name)
+		src, err = single(name, info)
 	}
 	return src, true, err
+}
+
+// An identity is a config file, and the file beside it that counts, as they were.
+type identity struct {
+	path         string
+	file, beside stamp
+}
+
+type stamp struct {
+	bytes    int64
+	modified int64 // nanoseconds of Unix time
+}
+
+func stampOf(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime().UnixNano()} }
+
+// settled tells whether a file changed so long ago that another change would show in its
+// time, which systems keep in steps.
+func (s stamp) settled() bool { return time.Now().UnixNano()-s.modified > int64(2*time.Second) }
+
+// again is single for a file that may have been read before.
+func (f Files) again(name string, info fs.FileInfo) (*checkpoint.Source, error) {
+	is := identity{path: name, file: stampOf(info)}
+	if beside, err := os.Stat(quantisationBeside(name)); err == nil {
+		is.beside = stampOf(beside)
+	}
+	if src, ok := f.kept.Get(is); ok {
+		return src, nil
+	}
+	src, err := single(name, info)
+	if err == nil && info.Mode().IsRegular() && is.file.settled() && is.beside.settled() {
+		f.kept.Put(is, src)
+	}
+	return src, err
+}
+
+// single reads one file.
+func single(name string, info fs.FileInfo) (*checkpoint.Source, error) {
+	if isGGUF(name, info) {
+		return gguf.Checkpoint(os.DirFS(filepath.Dir(name)), filepath.Base(name))
+	}
+	return file(name)
 }
 
 // isGGUF reports whether a file is one, whatever its name.
@@ -166,7 +213,7 @@ func file(path string) (*checkpoint.Source, error) {
 	if filepath.Base(path) == checkpoint.ParamsFile {
 		files = checkpoint.Files{Params: data}
 	}
-	beside := filepath.Join(filepath.Dir(path), checkpoint.HFQuantFile)
+	beside := quantisationBeside(path)
 	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
 		if files.HFQuant, err = readFile(beside); err != nil {
 			return nil, unreadable(beside, err)
@@ -178,6 +225,10 @@ func file(path string) (*checkpoint.Source, error) {
 	}
 	src.Name = strings.TrimSuffix(filepath.Base(path), ".json")
 	return src, nil
+}
+
+func quantisationBeside(path string) string {
+	return filepath.Join(filepath.Dir(path), checkpoint.HFQuantFile)
 }
 
 func readFile(path string) ([]byte, error) {

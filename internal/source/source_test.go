@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"headcount/checkpoint"
 	"headcount/internal/shared"
@@ -260,5 +261,48 @@ func TestFilesCorpus(t *testing.T) {
 		if err != nil || !found || src.Config.Len() == 0 {
 			t.Errorf("%s: found %v, %v", filepath.Base(file), found, err)
 		}
+	}
+}
+
+// A config file is read once while it and the file beside it stay as they are.
+func TestAgain(t *testing.T) {
+	dir := t.TempDir()
+	path, beside := filepath.Join(dir, "some.json"), filepath.Join(dir, checkpoint.HFQuantFile)
+	age := time.Hour // of the file that is written next
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		age -= time.Minute
+		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := New(nil)
+	read := func() *checkpoint.Source {
+		src, found, err := files.Source(t.Context(), path)
+		if err != nil || !found {
+			t.Fatal(found, err)
+		}
+		return src
+	}
+	write(path, config)
+	first := read()
+	if read() != first {
+		t.Error("a file that did not change was read again")
+	}
+	write(path, strings.Replace(config, "8", "4", 1)) // of the same length
+	second := read()
+	if n := second.Config.FirstInt("num_key_value_heads"); n != 4 {
+		t.Errorf("the file now says 4 KV heads, not %d", n)
+	}
+	write(beside, `{"quantization": {"quant_algo": "FP8"}}`)
+	if read().HFQuant == nil {
+		t.Error("the file that came beside it does not count")
+	}
+	age = time.Minute // the next one is new
+	write(path, config)
+	if third := read(); third == read() {
+		t.Error("a file that changed just now was not read again")
 	}
 }
