@@ -278,6 +278,26 @@ func sameList(a, b checkpoint.Value) bool {
 	return len(x) == len(y) && (len(x) == 0 || &x[0] == &y[0])
 }
 
+// nestedFile is the file of a nested config: what the outer file has, laid over the class's
+// own or in its place.
+func (c *class) nestedFile(name string, given *checkpoint.Object) *checkpoint.Object {
+	own := c.subDefaults[name]
+	switch {
+	case given != nil && !slices.Contains(c.subMerged, name):
+		return given
+	case given == nil && own != nil:
+		return own
+	}
+	out := checkpoint.NewObject()
+	for _, o := range []*checkpoint.Object{own, given} {
+		for _, key := range o.Keys() {
+			v, _ := o.Get(key)
+			out.Set(key, v)
+		}
+	}
+	return out
+}
+
 // sub returns the nested config at name, constructed as the class would; nil when the class
 // knows of none there.
 func (a *attributes) sub(name string) *attributes {
@@ -292,12 +312,7 @@ func (a *attributes) sub(name string) *attributes {
 	if absent := !ok || v.Kind() == checkpoint.Null; !known || absent && a.class.optional[name] || a.depth >= maxNesting {
 		return nil
 	}
-	file := v.Dict()
-	if file == nil {
-		if file = a.class.subDefaults[name]; file == nil {
-			file = checkpoint.NewObject()
-		}
-	}
+	file := a.class.nestedFile(name, v.Dict())
 	own := textOf(file, "model_type")
 	if own != "" && a.class.auto[name] {
 		kind = own

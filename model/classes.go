@@ -21,6 +21,7 @@ import (
 //	             the nested model_type of the file decides and this is the default,
 //	             "optional:" before that when there may be none
 //	sub_init     what a nested config has when the file has none
+//	sub_merged   nested configs of which the file's keys are laid over sub_init's
 //	text_attr    the nested config that holds the text model
 //	derived      what the constructor computes, in order; package formula reads it. "super"
 //	             is where the file's other keys become attributes
@@ -48,6 +49,7 @@ type class struct {
 	auto        map[string]bool   // nested configs whose own model_type in the file decides
 	optional    map[string]bool   // nested configs that may be absent
 	subDefaults map[string]*checkpoint.Object
+	subMerged   []string
 	textAttr    string // the nested config that holds the text model, "" if none
 
 	derived  []*formula.Formula // nil where the file's other keys become attributes
@@ -132,6 +134,11 @@ func newClass(o *checkpoint.Object) (*class, error) {
 		} else {
 			delete(c.fieldFor, field)
 		}
+	}
+	merged, _ := o.Get("sub_merged")
+	for _, attr := range merged.List() {
+		name, _ := attr.Text()
+		c.subMerged = append(c.subMerged, name)
 	}
 	init := dictOf(o, "sub_init")
 	for _, attr := range init.Keys() {

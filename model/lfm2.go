@@ -13,9 +13,8 @@ var lfm2 = family{
 	architectures: []string{"Lfm2ForCausalLM", "Lfm2Model", "Lfm2VlForConditionalGeneration", "Lfm2VlModel"},
 	types:         []string{"lfm2", "lfm2_vl"},
 	resolve: func(r *reader) *Model {
-		hidden := r.size("hidden_size")
-		mlp := mlpParams("mlp", MLP, r.sizeOr("block_dim", hidden), r.lfm2Width(), true, false)
-		return r.decoder(r.lfm2(r.sizeOr("conv_dim", hidden), mlp))
+		mlp := mlpParams("mlp", MLP, r.size(r.given("block_dim", "hidden_size")), r.lfm2Width(), true, false)
+		return r.decoder(r.lfm2(r.size(r.given("conv_dim", "hidden_size")), mlp))
 	},
 }
 

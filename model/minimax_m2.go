@@ -14,13 +14,17 @@ var minimaxM2 = family{
 		if r.flag("use_routing_bias", false) {
 			e.scoreBias = "block_sparse_moe.e_score_correction_bias"
 		}
+		turned := 0 // by the factor, where there is one
+		if _, ok := r.partial(r.Object("rope_parameters")); !ok {
+			turned = r.opt("rotary_dim", 0)
+		}
 		return r.decoder(decoder{
 			gated:   true,
 			qkvBias: r.flag("attention_bias", false),
 			qkNorm:  normWhole,
 			experts: e,
 			untied:  true,
-			rotary:  rotary{dim: r.opt("rotary_dim", 0)},
+			rotary:  rotary{dim: turned},
 		})
 	},
 }

@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"maps"
+	"slices"
 
 	"headcount/checkpoint"
 	"headcount/problem"
@@ -130,13 +131,18 @@ func (r *reader) flag(key string, def bool) bool {
 // tied reads tie_word_embeddings, which a wrapper around the text config says for both: its
 // own class may have another default (vllm config/vllm.py, with_hf_config).
 func (r *reader) tied() bool {
-	if r.text.attributes != r.top.attributes {
+	if r.text.attributes != r.top.attributes && !slices.Contains(tiedByText, r.arch) {
 		if b, ok := r.Top().Bool("tie_word_embeddings"); ok {
 			return b
 		}
 	}
 	return r.flag("tie_word_embeddings", false)
 }
+
+// tiedByText are the wrappers whose text model is built from the text config alone, and ties
+// as that says (vllm qwen3_5.py, minicpmv4_6.py, interns1_pro.py, interns2_mobius.py).
+var tiedByText = []string{"Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "ColQwen3_5",
+	"MiniCPMV4_6ForConditionalGeneration", "InternS1ProForConditionalGeneration", "InternS2MobiusForConditionalGeneration"}
 
 // first reads the first of keys that has a value, as a positive integer.
 func (r *reader) first(keys ...string) (n int, key string) {

@@ -29,9 +29,9 @@ type layerModules struct {
 	experts *scheme // of routed experts; nil: as they are
 }
 
-// of is what is quantised in a layer, nil where nothing is.
+// of is what is quantised in a layer, nil where nothing is or it is not known.
 func (q *quantised) of(layer int) *layerModules {
-	if q == nil || q.unknown != "" {
+	if q == nil || q.layers == nil {
 		return nil
 	}
 	return q.layers[layer]
@@ -97,8 +97,8 @@ func newQuantised(m *model.Model) *quantised {
 	if q.head, err = headScheme(m, rules); err == nil {
 		err = q.packTowers(m, rules)
 	}
-	if err != nil {
-		return &quantised{unknown: err.Error()}
+	if err != nil { // the layers are known all the same, and what does not fit in them
+		q.unknown = err.Error()
 	}
 	return q
 }

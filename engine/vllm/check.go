@@ -84,7 +84,7 @@ func (s *setup) checkWrapped() *problem.Error {
 	if !s.v.transformers {
 		return nil
 	}
-	return wrappedRefusal(s.v.model.Config, s.layout.PP)
+	return wrappedRefusal(s.v.model.Config, int64(s.layout.TP), s.layout.PP)
 }
 
 // checkClass refuses a config that the model's class is not written for.
@@ -103,6 +103,8 @@ func (s *setup) checkClass() *problem.Error {
 			WithHint("--config-format mistral, with the checkpoint's params.json")
 	case v.arch == "NomicBertModel" && int64(v.model.HiddenSize)%v.queries != 0:
 		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "the width, %d, is not a multiple of it", v.model.HiddenSize)
+	case v.arch == "GPTJForCausalLM" && v.model.TiedEmbeddings:
+		return problem.New(problem.Unsupported, v.field("tie_word_embeddings"), true, "GPT-J's head has a bias and is a tensor of its own")
 	case nested && !v.multimodal:
 		return problem.New(problem.Unsupported, path, nil, "%s reads the outer level, which holds no language model", v.arch)
 	}

@@ -7,6 +7,7 @@
 package vllm
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -195,7 +196,7 @@ func (p *plan) build() *problem.Error {
 	}
 	var err *problem.Error
 	if p.caches, err = s.layerCaches(p.room.caches[:0]); err != nil {
-		return err
+		return cmp.Or(s.checkProjections(err), err)
 	}
 	p.index()
 	p.result.Resolved.CacheDType = s.cacheDType
@@ -207,6 +208,11 @@ func (p *plan) build() *problem.Error {
 	var kept bool
 	for stage := range p.spans {
 		found, keeps := p.backendsOn(stage)
+		if len(found) == 0 && !keeps {
+			if err := p.bare(stage); err != nil {
+				return err
+			}
+		}
 		if stage == 0 || keeps != kept || !slices.Equal(found, before) {
 			s.block, s.stateBlock, s.statePadded = configured.block, configured.stateBlock, configured.statePadded
 			s.keeps = keeps
@@ -314,6 +320,30 @@ func (p *plan) backendsOn(stage int) (found []backend, keeps bool) {
 		}
 	}
 	return found, keeps
+}
+
+// bare gives a stage that has no layer with a cache a backend all the same: the engine asks
+// for one by the model's totals, and asks it how caches lie in memory
+// (kv_transfer/kv_connector/utils.py, get_current_attn_backends).
+func (p *plan) bare(stage int) *problem.Error {
+	s := &p.setup
+	w := s.modelWant()
+	w.head, w.value, w.mla, w.block = s.v.head, s.v.head, s.v.mla, int64(s.opt.BlockSize)
+	by, err := s.gpu.choose(&w)
+	if err != nil {
+		return err
+	}
+	names := p.result.Resolved.AttentionBackends
+	switch {
+	case slices.Contains(names, by.String()):
+		return nil
+	case stage == 0:
+		names = slices.Insert(slices.Clip(names), 0, by.String())
+	default:
+		names = append(slices.Clip(names), by.String())
+	}
+	p.result.Resolved.AttentionBackends = names
+	return nil
 }
 
 // group groups the layers and sizes a block.

@@ -190,6 +190,27 @@ func (s *setup) checkGrids() *problem.Error {
 	return nil
 }
 
+// checkProjections is what stops the engine before it looks for a backend that it then does
+// not find: the projections around an attention are built first, of a sparse one only that
+// which expands latents (models/deepseek_v32/attention.py).
+func (s *setup) checkProjections(backend *problem.Error) *problem.Error {
+	if backend.Code != problem.Unsupported {
+		return nil
+	}
+	for _, c := range s.v.cuts {
+		if c.param.Part != model.Attention {
+			break
+		}
+		if s.v.sparse && !strings.Contains(c.param.Name, "kv_b_proj") {
+			continue
+		}
+		if err := s.checkGrid(c.grid, c.param, c.siblings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkGrid holds one weight against its grid.
 func (s *setup) checkGrid(g *grid, p *model.Param, siblings []model.Param) *problem.Error {
 	tp := int64(s.layout.TP)

@@ -87,10 +87,11 @@ func (s *setup) rewriteCacheDType(lc *layerCache) {
 	}
 }
 
-// storedAs is the cache dtype as layers see it. Falcon's attention is built without the
-// cache's configuration (models/falcon.py).
+// storedAs is the cache dtype as layers see it. Attention of a few classes is built without the
+// cache's configuration (models/falcon.py, modernbert.py).
 func (s *setup) storedAs() string {
-	if s.v.arch == "FalconForCausalLM" {
+	switch s.v.arch {
+	case "FalconForCausalLM", "ModernBertModel", "ModernBertForSequenceClassification", "ModernBertForTokenClassification":
 		return "auto"
 	}
 	return s.cacheDType

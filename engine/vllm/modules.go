@@ -34,11 +34,11 @@ func (p *plan) checkModules() *problem.Error {
 	if base, ok := strings.CutSuffix(arch, "Model"); ok { // the same class without a head
 		arch = base + "ForCausalLM"
 	}
-	if n := s.v.experts; n > 0 && int64(s.layout.TP) > n && slices.Contains(moreExperts, arch) {
+	layers := s.v.model.Layers
+	if n := s.v.experts; n > 0 && int64(s.layout.TP) > n && slices.Contains(moreExperts, arch) && slices.ContainsFunc(layers, hasExperts) {
 		return problem.New(problem.IllegalLayout, "tensor_parallel_size", s.layout.TP, "Tensor parallel size %d is greater than the number of experts %d.", s.layout.TP, n).
 			WithHint("a tensor parallel size of at most %d", n)
 	}
-	layers := s.v.model.Layers
 	wants := slices.Contains(expertStages, arch)
 	if arch == "AfmoeForCausalLM" { // which may do without
 		wants = slices.ContainsFunc(layers, hasExperts)
@@ -54,7 +54,33 @@ func (p *plan) checkModules() *problem.Error {
 	if err := s.checkFloat8(p.caches); err != nil {
 		return err
 	}
-	return s.checkRotary()
+	if err := s.checkRotary(); err != nil {
+		return err
+	}
+	return p.checkDeepStack()
+}
+
+// deepStacked are the classes built as Qwen3-VL is.
+var deepStacked = []string{"Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration",
+	"Alpamayo2Super", "ColQwen3", "Cosmos3ForConditionalGeneration"}
+
+// checkDeepStack refuses stages after the first that begin within the layers to which an
+// image's features of several depths are added (qwen3_vl.py, qwen3_vl_moe.py).
+func (p *plan) checkDeepStack() *problem.Error {
+	v := p.setup.v
+	if len(p.spans) == 1 || !slices.Contains(deepStacked, v.arch) {
+		return nil
+	}
+	tower, ok := v.model.Config.Top().Sub("vision_config")
+	if !ok {
+		return nil
+	}
+	depths, _ := tower.List("deepstack_visual_indexes")
+	if start := p.spans[1].Start; start < len(depths) {
+		return problem.New(problem.IllegalLayout, "pipeline_parallel_size", len(p.spans), "the second stage begins at layer %d, within the %d to which features of images are added", start, len(depths)).
+			WithHint("a smaller pipeline_parallel_size")
+	}
+	return nil
 }
 
 func hasExperts(l *model.Layer) bool {
@@ -102,6 +128,10 @@ func (s *setup) checkRotary() *problem.Error {
 		return nil
 	}
 	params := s.v.model.Config.Object("rope_parameters")
+	if _, trained := params.Get("original_max_position_embeddings"); !trained && slices.Contains(yarnOnly, s.v.model.Family) && ropeType(params) != "default" {
+		return problem.New(problem.MissingField, s.v.field("rope_scaling")+".original_max_position_embeddings", nil, "the engine takes any kind of scaling of this model for YaRN, which needs it").
+			WithHint("a rope_type of yarn, with its fields")
+	}
 	sets := []*checkpoint.Object{params}
 	for _, key := range params.Keys() {
 		if v, _ := params.Get(key); v.Kind() == checkpoint.Dict {
@@ -122,6 +152,9 @@ func (s *setup) checkRotary() *problem.Error {
 	}
 	return nil
 }
+
+// yarnOnly are the families whose classes know one kind of scaling (deepseek_v2.py, AXK1.py).
+var yarnOnly = []string{"deepseek", "deepseek_v32", "glm4_moe_lite", "axk1"}
 
 // oneDimensional tells that the engine drops the sections of positions that the config has
 // from a sibling with images (models/config.py, Qwen3_5ForCausalLMConfig).

@@ -30,12 +30,15 @@ func wrappedTroubles(modelType string) map[string][]string {
 
 // wrappedRefusal is why the Transformers backend stops while it builds a model
 // (vllm/model_executor/models/transformers/base.py), nil when nothing is known against it.
-// Stages is the pipeline parallel size.
-func wrappedRefusal(c *model.Config, stages int) *problem.Error {
+// Ranks and stages are the tensor and pipeline parallel sizes.
+func wrappedRefusal(c *model.Config, ranks int64, stages int) *problem.Error {
 	top := c.Top()
 	own := wrappedTroubles(top.ModelType())
 	if class, ok := own["n"]; ok {
 		return refuseWrapped("model_type", top.ModelType(), "unrecognized configuration class %s for AutoModel", detail(class, 0))
+	}
+	if key := "vocabulary_map"; top.ModelType() == "emu3" && top.Object(key) == nil {
+		return problem.New(problem.MissingField, key, nil, "Emu3's class looks its picture tokens up in it").WithHint("the checkpoint's own config.json")
 	}
 	text := own
 	if _, nested := c.Nested(); nested && c.ModelType() != top.ModelType() {
@@ -55,6 +58,9 @@ func wrappedRefusal(c *model.Config, stages int) *problem.Error {
 		return lacksArgument(c, f[0], detail(f, 1))
 	}
 	if d, ok := own["d"]; ok && !strings.Contains(detail(d, 0), "_tower.") { // a tower's attention is its own
+		if err := secondDecoder(top, ranks); err != nil {
+			return err
+		}
 		return refuseWrapped("model_type", top.ModelType(),
 			"layer 0 dispatches attention from more than one module (%s and %s)", detail(d, 0), detail(d, 1))
 	}
@@ -71,6 +77,20 @@ func wrappedRefusal(c *model.Config, stages int) *problem.Error {
 			return refuseWrapped("pipeline_parallel_size", stages, "no ModuleList in %s to split into stages", class)
 		}
 		return refuseWrapped("pipeline_parallel_size", stages, "pipeline parallelism of a model with several ModuleLists is not supported")
+	}
+	return nil
+}
+
+// secondDecoder refuses ranks that do not divide the heads of a decoder of a decoder's steps:
+// its projections are replaced before anyone asks who dispatches attention.
+func secondDecoder(top *model.Config, ranks int64) *problem.Error {
+	const path = "depth_decoder_config"
+	c, ok := top.Sub(path)
+	if !ok {
+		return nil
+	}
+	if n, _ := c.Int("num_attention_heads"); n%ranks != 0 {
+		return problem.New(problem.NotDivisible, path+".num_attention_heads", n, "not divisible by tensor parallel size %d", ranks)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestWrappedAgainstEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := model.NewConfig(src)
-		refusal := wrappedRefusal(c, row.Layout.PP)
+		refusal := wrappedRefusal(c, int64(row.Layout.TP), row.Layout.PP)
 		diff := ""
 		switch {
 		case built && refusal != nil:

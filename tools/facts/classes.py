@@ -237,6 +237,9 @@ def describe(cls, known, report):
         entry["sub_configs"] = subs
     if init_kwargs:
         entry["sub_init"] = init_kwargs
+        merged = [attr for attr in init_kwargs if f'{{**self.sub_configs_defaults["{attr}"].init_kwargs, ' in inspect.getsource(cls)]
+        if merged:
+            entry["sub_merged"] = merged
     text = [a for a in ("text_encoder", "decoder", "generator", "text_config") if a in subs or a in fields]
     if len(text) == 1 and text[0] in subs:
         entry["text_attr"] = text[0]
