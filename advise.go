@@ -62,7 +62,10 @@ func (a *adviser) try(change func(*Request)) (r *Report, ok bool) {
 
 // makeFit is what would make a plan fit.
 func (a *adviser) makeFit() []Advice {
-	out := []Advice{{Why: a.missing()}}
+	var out []Advice
+	if missing := a.missing(); missing != "" {
+		out = append(out, Advice{Why: missing})
+	}
 	add := func(flag, value string, r *Report) {
 		out = append(out, Advice{flag, value, "fits: " + holds(r)})
 	}
@@ -91,7 +94,7 @@ func (a *adviser) makeFit() []Advice {
 // maxAdvised bounds the ranks that are tried.
 const maxAdvised = 64
 
-// missing says how much is.
+// missing says how much is, "" where it is not memory.
 func (a *adviser) missing() string {
 	m, kv := a.report.Memory, &a.report.KVCache
 	if a.report.Error.Field == freeField {
@@ -106,7 +109,7 @@ func (a *adviser) missing() string {
 	if left := m.Left(); needed > left {
 		return fmt.Sprintf("%.1f GiB a rank are missing: a request of %s tokens takes %.1f GiB, and %.1f GiB are left", (needed-left)/gibi, units.Group(length), needed/gibi, left/gibi)
 	}
-	return fmt.Sprintf("%.1f GiB a rank are left for the cache, and they do not do", m.Left()/gibi)
+	return "" // a flag makes the pool smaller than what is left
 }
 
 const gibi = 1 << 30

@@ -97,6 +97,15 @@ func (r *Report) checkFree(gpu *hw.Accelerator) error {
 	return err
 }
 
+// checkDevice holds what is said of a device to what it has.
+func (req *Request) checkDevice(gpu *hw.Accelerator) error {
+	if most := gpu.MemoryBytes; most > 0 && req.FreeMemory > most {
+		return problem.New(problem.BadValue, freeField, req.FreeMemory, "more than the %.1f GiB that the driver says the %s has", gib(most), gpu.Name).
+			WithHint("what is free on one device; leave it out for a device that is empty")
+	}
+	return nil
+}
+
 // estimatePool plans once more with the middle of the pool's band.
 func (r *Report) estimatePool(eng engine.Engine, job engine.Job) error {
 	band := r.Memory.KVBytes

@@ -109,6 +109,11 @@ func (p *Planner) plan(ctx context.Context, req *Request, r *Report) error {
 	if err != nil {
 		return err
 	}
+	if gpu != nil {
+		if err := req.checkDevice(gpu); err != nil {
+			return err
+		}
+	}
 	job := engine.Job{Model: m, Layout: r.Layout, GPU: gpu, Options: &req.Options}
 	if gpu != nil && !gpu.EngineRules() {
 		job.GPU = nil

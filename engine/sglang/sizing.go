@@ -222,12 +222,20 @@ func (s *setup) concurrency(z *sizing) *problem.Error {
 	switch {
 	case z.maxReqLen <= 0:
 		return problem.New(problem.DoesNotFit, "max_total_num_tokens", z.logical, "the pool is too small for a request").
-			WithHint("raise --mem-fraction-static")
+			WithHint("raise %s", s.poolFlag())
 	case running <= 0:
 		return problem.New(problem.DoesNotFit, "max_running_requests", running, "no request can run").
 			WithHint("raise --mem-fraction-static or --max-total-tokens")
 	}
 	return nil
+}
+
+// poolFlag is what makes the pool as small as it is.
+func (s *setup) poolFlag() string {
+	if s.maxTokens > 0 {
+		return "--max-total-tokens"
+	}
+	return "--mem-fraction-static"
 }
 
 // noMemory is the refusal when weights exceed the static part of the device.

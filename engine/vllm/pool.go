@@ -224,7 +224,7 @@ func (d *demand) admit(gs []group, perBlock []int64, p pool) *problem.Error {
 			e := problem.New(problem.DoesNotFit, "kv_cache_memory_bytes", available, "No available memory for the cache blocks.").
 				WithHint("Try increasing `gpu_memory_utilization` when initializing the engine")
 			e.NeededBytes, e.AvailableBytes = bytes, max(usable, 0)
-			return e
+			return p.blamed(e)
 		}
 		if s := windowUnderDCP(gs); s != nil && d.dcp > 1 {
 			return problem.New(problem.IllegalLayout, "decode_context_parallel_size", d.dcp, "DCP not support sliding window.").
@@ -232,10 +232,18 @@ func (d *demand) admit(gs []group, perBlock []int64, p pool) *problem.Error {
 		}
 		blocks := d.perStage(gs, int32(stage))
 		if blocks > usable/bytes {
-			return d.tooSmall(gs, int32(stage), bytes, blocks, usable)
+			return p.blamed(d.tooSmall(gs, int32(stage), bytes, blocks, usable))
 		}
 	}
 	return nil
+}
+
+// blamed is a refusal of a pool for its size, with the remedy where that was given in blocks.
+func (p pool) blamed(e *problem.Error) *problem.Error {
+	if p.override > 0 {
+		e.Hint = "raise num_gpu_blocks_override, or leave it out"
+	}
+	return e
 }
 
 // windowUnderDCP is a sliding window that decode context parallelism would have to cut.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -213,25 +214,54 @@ func (q *question) laidOut() bool {
 	return q.request.Layout.DPAttention || slices.ContainsFunc(sizes, func(name string) bool { return len(*q.sweep[name]) > 0 })
 }
 
-// flagError names the nearest flag to one that does not exist.
+// flagError says what is wrong with a flag, and names the nearest to one that does not exist.
 func flagError(cmd *cobra.Command, err error) error {
-	if e, ok := err.(*pflag.NotExistError); ok {
-		name := e.GetSpecifiedName()
-		p := problem.New(problem.BadValue, "--"+name, nil, "not a flag of %s", cmd.CommandPath())
-		names := make([]string, 0, 80)
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		for alias := range aliases {
-			if cmd.Flags().Lookup(alias) != nil {
-				names = append(names, alias)
-			}
-		}
-		slices.Sort(names)
-		if near := problem.Nearest(name, names, 1); len(near) > 0 {
-			p.Hint = "did you mean --" + near[0] + "?"
-		}
-		return p
+	switch e := err.(type) {
+	case *pflag.NotExistError:
+		return unknownFlag(cmd, e.GetSpecifiedName())
+	case *pflag.ValueRequiredError:
+		return problem.New(problem.MissingField, "--"+e.GetFlag().Name, nil, "takes a value, and none is given").WithHint("%s", use(e.GetFlag()))
+	case *pflag.InvalidValueError:
+		return problem.New(problem.BadValue, "--"+e.GetFlag().Name, nil, "%s", wrongValue(e)).WithHint("%s", use(e.GetFlag()))
 	}
 	return problem.New(problem.BadValue, "", nil, "%s", err)
+}
+
+func unknownFlag(cmd *cobra.Command, name string) error {
+	p := problem.New(problem.BadValue, "--"+name, nil, "not a flag of %s", cmd.CommandPath())
+	names := make([]string, 0, 80)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	for alias := range aliases {
+		if cmd.Flags().Lookup(alias) != nil {
+			names = append(names, alias)
+		}
+	}
+	slices.Sort(names)
+	if near := problem.Nearest(name, names, 1); len(near) > 0 {
+		p.Hint = "did you mean --" + near[0] + "?"
+	}
+	return p
+}
+
+// wrongValue is what is wrong with a flag's value: in our words for the flags of the
+// library, whose own speak of parsing.
+func wrongValue(e *pflag.InvalidValueError) string {
+	cause, ok := errors.AsType[*strconv.NumError](e.Unwrap())
+	kind := strings.TrimRight(e.GetFlag().Value.Type(), "0123456789")
+	want := map[string]string{"int": "a whole number", "uint": "a whole number", "float": "a number", "bool": "true or false"}[kind]
+	switch {
+	case !ok || want == "":
+		return e.Unwrap().Error()
+	case errors.Is(cause, strconv.ErrRange):
+		return strconv.Quote(e.GetValue()) + " is out of range"
+	}
+	return strconv.Quote(e.GetValue()) + " is not " + want
+}
+
+// use is how a flag is used: what it takes, and what that does.
+func use(f *pflag.Flag) string {
+	value, what := pflag.UnquoteUsage(f)
+	return strings.TrimSpace("--"+f.Name+" "+value) + ": " + what
 }
 
 // intList is a flag of comma-separated whole numbers.
