@@ -87,5 +87,43 @@ reason. It needs no GPU, no Python and no network.`,
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newPlan(a), newExplain(a), newCompare(a), newConvert(a), newVerify(a), newBench(a), newModels(a), newGPUs(a), newServe(a), newReport(a), newVersion(a), newMan(a))
+	root.SetHelpCommand(newHelp(root))
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.RunE = func(cmd *cobra.Command, args []string) error { return helpOn(cmd, args) }
+		}
+	}
 	return root
+}
+
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE:  func(_ *cobra.Command, args []string) error { return helpOn(root, args) },
+	}
+}
+
+// helpOn prints the help of a command beneath cmd; what is none is of no use.
+func helpOn(cmd *cobra.Command, args []string) error {
+	for _, name := range args {
+		under, names := (*cobra.Command)(nil), []string(nil)
+		for _, c := range cmd.Commands() {
+			if c.Name() == name || c.HasAlias(name) {
+				under = c
+			}
+			names = append(names, c.Name())
+		}
+		if under == nil {
+			err := problem.New(problem.BadValue, "", nil, "%.80q: not a command of %s", name, cmd.CommandPath())
+			if near := problem.Nearest(name, names, 1); len(near) > 0 {
+				return err.WithHint("did you mean %s %s?", cmd.CommandPath(), near[0])
+			}
+			return err.WithHint("%s --help lists them", cmd.CommandPath())
+		}
+		cmd = under
+	}
+	cmd.InitDefaultHelpFlag()
+	return cmd.Help()
 }
