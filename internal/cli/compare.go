@@ -110,7 +110,7 @@ func showColumns(a *app, columns []*headcount.Report) {
 		if r.Error == nil {
 			return ""
 		}
-		return r.Error.Message
+		return "yes, see below"
 	})
 	line("KV per token, a rank", ranked0(func(r *headcount.Report) string { return units.Bytes(r.Ranks[0].BytesPerToken).String() }))
 	line("copies of each KV head", ranked0(func(r *headcount.Report) string { return strconv.Itoa(r.Ranks[0].KVReplication) + "×" }))
@@ -140,6 +140,11 @@ func showColumns(a *app, columns []*headcount.Report) {
 		return fmt.Sprintf("%.3g FLOP/byte, %.1f %% of the ridge", p.Intensity, *p.ShareOfRidge*100)
 	})
 	w.Flush()
+	for _, r := range columns {
+		if r.Error != nil {
+			fmt.Fprintf(a.stdout, "\n%s, %s: %s\n", r.Model.Name, digest.EngineName(r.Engine.Name), r.Error.Message)
+		}
+	}
 }
 
 // ranked0 is a cell that needs a rank.

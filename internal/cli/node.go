@@ -61,7 +61,7 @@ func (a *app) planNode(ctx context.Context, q *question, req headcount.Request, 
 		found = append(found, ranked{replicas, n, *requests * float64(replicas*servers(l)), length, r})
 	}
 	if len(found) == 0 && unknown > 0 {
-		return problem.New(problem.MissingField, "--gpus", n, "layouts cannot be ranked without a pool, and the weights that would give one are not known").
+		return problem.New(problem.MissingField, "--gpus", n, "layouts cannot be ranked without a pool, and what the engine would leave for one here is not known").
 			WithHint("--kv-cache-memory gives the pool of a rank")
 	}
 	if len(found) == 0 {

@@ -202,15 +202,45 @@ func (a *app) openLog(name string) (io.ReadCloser, error) {
 	f, err := os.Open(name)
 	if err == nil {
 		var info fs.FileInfo
-		if info, err = f.Stat(); err == nil && !info.IsDir() {
+		if info, err = f.Stat(); err == nil && info.Mode().IsRegular() {
+			err = readableText(f, name)
+		}
+		if err == nil && !info.IsDir() {
 			return f, nil
 		}
 		f.Close()
+		if p, ok := errors.AsType[*problem.Error](err); ok {
+			return nil, p
+		}
 		if err == nil {
 			return nil, problem.New(problem.Unreadable, "", nil, "%s: a folder, not a log", name).WithHint("headcount plan %s plans a model", name)
 		}
 	}
 	return nil, problem.New(problem.Unreadable, "", nil, "%s: %s", name, cause(err))
+}
+
+// encodings are what logs are kept in that is not text as engines write it, by how files
+// begin.
+var encodings = []struct{ begin, is, remedy string }{
+	{"\x1f\x8b", "compressed by gzip", "gzip -dc %s | headcount verify -"},
+	{"\x28\xb5\x2f\xfd", "compressed by zstd", "zstd -dc %s | headcount verify -"},
+	{"\xff\xfe", "UTF-16", "iconv -f utf-16 -t utf-8 %s | headcount verify -"},
+	{"\xfe\xff", "UTF-16", "iconv -f utf-16 -t utf-8 %s | headcount verify -"},
+}
+
+// readableText refuses a file that does not begin as text.
+func readableText(f io.ReaderAt, name string) error {
+	head := make([]byte, 4)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	for _, e := range encodings {
+		if strings.HasPrefix(string(head[:n]), e.begin) {
+			return problem.New(problem.Unreadable, "", nil, "%s: %s, not plain text", name, e.is).WithHint(e.remedy, name)
+		}
+	}
+	return nil
 }
 
 // settle is how long a log is quiet before a start in it is taken as whole.

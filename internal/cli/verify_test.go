@@ -57,6 +57,8 @@ func TestVerifyStatus(t *testing.T) {
 		{[]string{filepath.Join(dir, "none.log")}, 2, "no such file"},
 		{[]string{dir}, 2, "a folder, not a log"},
 		{[]string{write("empty.log", "")}, 2, "no start of an engine"},
+		{[]string{write("log.gz", "\x1f\x8b\x08\x00")}, 2, "compressed by gzip, not plain text"},
+		{[]string{write("powershell.log", "\xff\xfeh\x00i\x00")}, 2, "UTF-16, not plain text"},
 		{[]string{write("other.log", "hello\nworld\n")}, 2, "no start of an engine"},
 		{[]string{}, 2, "no log and no address given"},
 		{[]string{doctored, "--tp", "1,2"}, 2, "one layout"},
