@@ -88,10 +88,19 @@ training it takes.`,
 	return cmd
 }
 
+// inside reports whether a path lies beneath a folder, as far as their names tell.
+func inside(path, folder string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && rel != "." && filepath.IsLocal(rel)
+}
+
 func (a *app) convert(ctx context.Context, v *conversion, in, out string) error {
 	folder, name, err := source.Folder(in)
 	if err != nil {
 		return err
+	}
+	if inside(out, in) {
+		return problem.New(problem.BadValue, "OUT", out, "inside the folder that is read").WithHint("name a folder beside it")
 	}
 	c, err := convert.New(folder, name, convert.Options{KVHeads: v.heads, Method: convert.Method(v.method)})
 	if err != nil {
