@@ -11,7 +11,7 @@ var llama = family{
 		"TeleFLMForCausalLM", "IQuestCoderForCausalLM", "GraniteForCausalLM", "SolarForCausalLM", "SmolLM3ForCausalLM",
 		"Ernie4_5ForCausalLM", "YiForCausalLM", "CwmForCausalLM"},
 	types: []string{"llama", "mistral", "ministral", "ministral3", "internlm3", "aquila", "xverse", "granite", "solar",
-		"smollm3", "ernie4_5", "teleflm", "Yi", "paddleocr_vl_text", "cwm"},
+		"smollm3", "ernie4_5", "teleflm", "Yi", "paddleocr_vl_text", "cwm", "granite4_vision_text"},
 	resolve: func(r *reader) *Model { return r.decoder(r.llama()) },
 }
 

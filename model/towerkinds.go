@@ -56,6 +56,7 @@ var towerKinds = map[string]func(*towers){
 	"InstructBlipForConditionalGeneration":      instructBlipTower,
 	"AriaForConditionalGeneration":              ariaTower,
 	"MiniMaxM3SparseForConditionalGeneration":   minimaxM3Tower,
+	"CohereCompassForConditionalGeneration":     qwen3VLTower,
 	"Glm5NextForConditionalGeneration":          glm5NextTower,
 	"InklingForConditionalGeneration":           inklingTower,
 }
