@@ -204,3 +204,38 @@ func (r *reader) sharing(width int) heads {
 	each := max(width/n, 1)
 	return heads{query: n, kv: n, key: each, value: each}
 }
+
+// gteNew is BERT with rotary positions and a gated MLP, of which only what goes out has a
+// bias (vllm bert_with_rope.py, GteNewModel).
+var gteNew = family{
+	name:          "gte_new",
+	architectures: []string{"GteNewModel", "GteModel"},
+	types:         []string{"new", "gte"},
+	heads:         map[string]taskHead{"ForSequenceClassification": bertSequence},
+	resolve: func(r *reader) *Model {
+		hidden := r.size("hidden_size")
+		var rest []Param
+		for _, name := range []struct {
+			norm string
+			part Part
+		}{{"attn_ln", Attention}, {"mlp_ln", MLP}} {
+			for _, p := range layerNorm(name.norm, hidden) {
+				p.Part = name.part
+				rest = append(rest, p)
+			}
+		}
+		m := r.decoder(decoder{
+			encoder: true, gated: true, qkvBias: true, outBias: true, norms: []string{}, noFinalNorm: true,
+			heads: r.sharing(hidden),
+			extra: func(int) []Param {
+				return append(rest[:len(rest):len(rest)], bias("mlp.down_proj", MLP, whole(hidden)))
+			},
+			rotary: rotary{dim: r.opt("rotary_emb_dim", 0)},
+		})
+		m.Outer = append([]Param{
+			table("embeddings.word_embeddings", m.VocabSize, m.HiddenSize),
+			table("embeddings.token_type_embeddings", r.opt("type_vocab_size", 0), m.HiddenSize),
+		}, layerNorm("embeddings.LayerNorm", m.HiddenSize)...)
+		return m
+	},
+}

@@ -35,7 +35,7 @@ var (
 		&gpt2, &gptBigCode, &gptJ, &gptNeoX, &bloom, &falcon, &opt, &phi, &starcoder2, &stablelm, &orion,
 		&olmo, &olmo2, &nemotron, &arcee, &apertus, &seedOSS, &helium, &hunyuan, &exaone, &hyperclovax, &minicpm,
 		&minicpm3, &decilm, &nanochat, &baichuan, &mpt, &telechat2, &step1, &mimo, &pangu,
-		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT, &molmo, &vaultGemma, &hrm, &loopCoder, &plamo3, &cohereCompass, &cosmos3Edge, &plain,
+		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT, &gteNew, &molmo, &vaultGemma, &hrm, &loopCoder, &plamo3, &cohereCompass, &cosmos3Edge, &plain,
 	}
 	// sparse families: routed experts, or latents instead of KV heads.
 	sparse = []*family{&mixtral, &qwen2MoE, &qwen3MoE, &graniteMoE, &minimaxM2, &glm4MoE, &olmoe, &phiMoE, &deepSeek,
@@ -46,7 +46,7 @@ var (
 		&privacyFilter, &gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,
 		&mambaOnly, &mamba2Only, &jamba, &nemotronH, &graniteHybrid, &falconH1, &lfm2, &lfm2MoE, &qwen3Next, &qwen3_5,
 		&gptOSS, &laguna, &mimoV2, &llama4, &museGlimmer, &gemma3n, &gemma4, &kimiLinear,
-		&whisper, &rnj1, &olmoHybrid, &step3p5, &cohere2MoE, &bailingLinear, &miniMax, &recurrentGemma, &zamba2, &bamba, &graniteSWA, &openELM, &bailingV3, &inkling, &glm5Next,
+		&whisper, &rnj1, &olmoHybrid, &step3p5, &cohere2MoE, &bailingLinear, &miniMax, &recurrentGemma, &zamba2, &bamba, &graniteSWA, &openELM, &bailingV3, &inkling, &glm5Next, &step5,
 	}
 )
 

@@ -10,11 +10,19 @@ import (
 // lfm2.py; lfm2_vl.py wraps it beside a tower).
 var lfm2 = family{
 	name:          "lfm2",
-	architectures: []string{"Lfm2ForCausalLM", "Lfm2Model", "Lfm2VlForConditionalGeneration", "Lfm2VlModel"},
+	architectures: []string{"Lfm2ForCausalLM", "Lfm2Model", "Lfm2VlForConditionalGeneration", "Lfm2VlModel", "Lfm2BidirectionalModel"},
 	types:         []string{"lfm2", "lfm2_vl"},
 	resolve: func(r *reader) *Model {
 		mlp := mlpParams("mlp", MLP, r.size(r.given("block_dim", "hidden_size")), r.lfm2Width(), true, false)
-		return r.decoder(r.lfm2(r.size(r.given("conv_dim", "hidden_size")), mlp))
+		m := r.decoder(r.lfm2(r.size(r.given("conv_dim", "hidden_size")), mlp))
+		if r.arch == "Lfm2BidirectionalModel" { // its convolutions read ahead, and keep nothing
+			for _, l := range distinct(m.Layers) {
+				if l.Caches[0].Kind == Recurrent {
+					l.Caches = nil
+				}
+			}
+		}
+		return m
 	},
 }
 

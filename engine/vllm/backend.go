@@ -40,6 +40,9 @@ const (
 	indexerM3
 	indexerPool
 	ringTail
+	sparseStep5
+	summaryStep5
+	ringStep5
 	sparseM3
 	convInkling
 	sparseSWA
@@ -60,7 +63,7 @@ var backendNames = [...]string{"", "FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "F
 	"TRITON_FLASH_ATTN", "TRITON_FLASHINFER", "FLASH_ATTN_DIFFKV", "TRITON_ATTN_DIFFKV", "FLASH_ATTN_MLA", "FLASHMLA",
 	"FLASHINFER_MLA", "TRITON_MLA", "CUTLASS_MLA", "TOKENSPEED_MLA", "FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4",
 	"FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM90", "FLASHINFER_MLA_SPARSE_SM120",
-	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "MINIMAX_M3_SPARSE_INDEXER", "DEEPSEEK_V32_INDEXER", "KPOOL_TAIL", "MINIMAX_M3_SPARSE", "INKLING_SCONV_SWA", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "CompressorBackend",
+	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "MINIMAX_M3_SPARSE_INDEXER", "DEEPSEEK_V32_INDEXER", "KPOOL_TAIL", "STEP5_DSA", "STEP5_CSA_SUMMARY", "STEP5_CSA_TAIL_RING", "MINIMAX_M3_SPARSE", "INKLING_SCONV_SWA", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "CompressorBackend",
 	"CPU_ATTN", "CPU_MLA", "AMX_MLA", "MAMBA1_ATTN", "MAMBA2_ATTN", "GDN_ATTN", "KIMI_K3_KDA", "SHORT_CONV_ATTN", "LINEAR_ATTN"}
 
 // String is the engine's name.
@@ -476,7 +479,7 @@ func (d device) kernelBlocks(b backend, w *want, head, value int64) blocks {
 			return blocks{exact: []int64{64 * max(w.pool, 1)}}
 		}
 		return blocks{exact: []int64{32 * max(w.pool, 1), 64 * max(w.pool, 1)}}
-	case compressor, convInkling, ringTail:
+	case compressor, convInkling, ringTail, summaryStep5, ringStep5:
 		return anyBlock
 	case cpuMLA:
 		return only16
@@ -520,6 +523,8 @@ func (d device) pack(b backend, s *spec, w *want) {
 	switch b {
 	case flashAttnMLASparse, flashInferMLASparseSM90:
 		s.StrideBytes = s.Content
+	case sparseStep5:
+		s.StrideTokens = 8
 	case flashInferMLASparse:
 		s.StrideBytes = 32 * s.Content
 	case flashAttnMLASparseFA4, flashInferMLASparseSM120:

@@ -20,7 +20,7 @@ type layerCache struct {
 	known int32 // one more than where the spec stands among those of all stages, 0 before it is there
 	none  bool  // no cache of its own: shared, or an encoder's attention
 
-	before *model.Cache // the layer's cache before it; nil: it is the first
+	before, after *model.Cache // the layer's caches beside it; nil: it is the first, or the last
 }
 
 // layerCaches picks a backend for each cache of each distinct layer, in the order in which
@@ -48,6 +48,9 @@ func (s *setup) layerCaches(room []layerCache) ([]layerCache, *problem.Error) {
 			lc := layerCache{layer: int32(i), cache: c}
 			if k > 0 {
 				lc.before = &l.Caches[k-1]
+			}
+			if k+1 < len(l.Caches) {
+				lc.after = &l.Caches[k+1]
 			}
 			if err := s.place(&lc); err != nil {
 				return nil, err
@@ -115,6 +118,9 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		switch {
 		case c.Ratio > 1 && s.v.v4():
 			lc.by = indexerV4
+		case c.Ratio > 1 && c.DType != 0:
+			lc.by = summaryStep5
+			return nil
 		case c.Ratio > 1:
 			lc.by = indexerPool
 		case c.DType != 0:
@@ -124,6 +130,9 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		return nil
 	case model.Ring:
 		lc.by = ringTail
+		if lc.before.DType != 0 {
+			lc.by = ringStep5
+		}
 		return nil
 	case model.Sliding:
 		if c.Convolved() {
@@ -161,6 +170,14 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 			lc.by = flashAttnDiffKV
 		}
 		return s.checkFlash(lc)
+	}
+	if s.v.model.Family == "step5" { // as the classes have it, on any device (models/step5)
+		lc.by = flashAttn
+		if lc.after != nil {
+			lc.by = sparseStep5
+			return s.checkStep5(c)
+		}
+		return nil
 	}
 	if before := lc.before; before != nil && c.Kind != model.Latent {
 		switch {
@@ -228,6 +245,23 @@ func (s *setup) checkV4() *problem.Error {
 	if c := s.cacheDType; c != "auto" && modeOf(c) != fp8Tensor {
 		return problem.New(problem.Unsupported, "kv_cache_dtype", c, "DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache").
 			WithHint("kv_cache_dtype fp8")
+	}
+	return nil
+}
+
+// checkStep5 refuses what Step-5's kernels do not take.
+func (s *setup) checkStep5(c *model.Cache) *problem.Error {
+	per := int64(c.Attn.QueryHeads / max(c.Attn.KVHeads, 1))
+	if tp := int64(s.layout.TP); tp > int64(c.Attn.KVHeads) {
+		per = int64(c.Attn.QueryHeads) / tp
+	}
+	switch {
+	case s.gpu.major != 9 && (s.gpu.major != 10 || s.gpu.minor != 0 && s.gpu.minor != 3):
+		return problem.New(problem.Unsupported, "", nil, "Step5 DSA requires SM90, SM100 or SM103, not compute capability %d.%d", s.gpu.major, s.gpu.minor)
+	case c.Attn.KeyDim != 192:
+		return problem.New(problem.Unsupported, s.v.field("head_dim"), c.Attn.KeyDim, "Step5 DSA kernels require head_size 192")
+	case per != 4 && per != 8 && per != 16:
+		return problem.New(problem.Unsupported, s.v.field("num_attention_heads"), c.Attn.QueryHeads, "Step5 DSA kernels require 4, 8, or 16 local query heads per KV group, got %d", per)
 	}
 	return nil
 }
@@ -328,6 +362,9 @@ func (s *setup) specs(caches []layerCache) *problem.Error {
 		lc.known = 0
 		lc.spec = spec{TokensPerState: 1, StatesPerToken: 1, BlockSize: s.block, DType: s.cacheType(s.storedAs()), Quant: modeOf(s.storedAs())}
 		err := s.fill(lc)
+		if lc.by == ringStep5 && i >= 2 {
+			err = s.fillRingStep5(lc, &caches[i-2].spec)
+		}
 		if err == nil {
 			err = lc.spec.check()
 		}
@@ -348,6 +385,12 @@ func (s *setup) fill(lc *layerCache) *problem.Error {
 		return nil
 	case ringTail:
 		return s.fillRing(lc)
+	case ringStep5:
+		return nil
+	case summaryStep5:
+		sp.Class, sp.Quant, sp.DType, sp.TokensPerState = fullAttention, plain, c.DType, int64(c.Ratio)
+		sp.Content = sp.KeyDim * sp.DType.Bytes()
+		return nil
 	case indexerM3:
 		sp.Class, sp.Quant, sp.DType, sp.Indexer, sp.Content = mlaAttention, plain, c.DType, true, sp.KeyDim*c.DType.Bytes()
 		s.gpu.pack(lc.by, sp, w)
@@ -445,6 +488,21 @@ func (s *setup) fillIndexer(lc *layerCache) {
 		sp.TokensPerState = int64(lc.cache.Ratio)
 	}
 	sp.StrideTokens = slices.Max(s.gpu.kernelBlocks(lc.by, &lc.want, 0, 0).exact)
+}
+
+// fillRingStep5 is the cache of the region of tokens that has no summary yet, in a page of the
+// layer's keys and values (models/step5/nvidia/csa_tail_ring.py).
+func (s *setup) fillRingStep5(lc *layerCache, main *spec) *problem.Error {
+	const row = 1024 // bytes of a token
+	sp, page := &lc.spec, main.page()
+	sp.Class, sp.Quant, sp.DType, sp.BlockSize, sp.StrideBytes = circularBuffer, plain, lc.cache.DType, main.BlockSize, row
+	sp.Content = page / main.BlockSize
+	sp.KeyDim = sp.Content / sp.DType.Bytes()
+	if needs := int64(lc.cache.Ratio) - 1 + s.drafts; page%row != 0 || page/row < needs {
+		return problem.New(problem.Unsupported, "block_size", s.block, "Step5 CSA tail ring needs %d rows of %d bytes in one %d-byte KV page", needs, int64(row), page).
+			WithHint("increase --block-size")
+	}
+	return nil
 }
 
 // fillRing is the cache of the run of tokens that an indexer does not yet pool: runs enough,
@@ -547,7 +605,7 @@ func (s *setup) blockOuter(caches []layerCache) (bool, *problem.Error) {
 	var outer, headMajor, tokenMajor bool
 	for i := range caches {
 		switch by := caches[i].by; by {
-		case indexerV4, ringTail:
+		case indexerV4, ringTail, sparseStep5:
 			outer = true
 		case flashInfer, tritonFlashInfer:
 			headMajor = headMajor || s.gpu.major == 10

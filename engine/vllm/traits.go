@@ -213,7 +213,7 @@ func onlyAttention(top *model.Config) bool {
 
 // bareConfigs are model types whose own config class, shipped with the checkpoint, adds
 // nothing that the engine reads: with --trust-remote-code they plan as config.json stands.
-var bareConfigs = []string{"internlm2", "molmo", "phi3_v", "plamo3"}
+var bareConfigs = []string{"internlm2", "molmo", "phi3_v", "plamo3", "new", "gte"}
 
 // knownConfig refuses a config for whose model_type neither Transformers nor the engine has
 // a class. The code of one that brings its own is not run: what it makes of the config
