@@ -35,7 +35,7 @@ var (
 		&gpt2, &gptBigCode, &gptJ, &gptNeoX, &bloom, &falcon, &opt, &phi, &starcoder2, &stablelm, &orion,
 		&olmo, &olmo2, &nemotron, &arcee, &apertus, &seedOSS, &helium, &hunyuan, &exaone, &hyperclovax, &minicpm,
 		&minicpm3, &decilm, &nanochat, &baichuan, &mpt, &telechat2, &step1, &mimo, &pangu,
-		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT, &gteNew, &molmo, &vaultGemma, &hrm, &loopCoder, &plamo3, &cohereCompass, &cosmos3Edge, &plain,
+		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT, &gteNew, &clip, &siglip, &molmo, &vaultGemma, &hrm, &loopCoder, &plamo3, &cohereCompass, &cosmos3Edge, &plain,
 	}
 	// sparse families: routed experts, or latents instead of KV heads.
 	sparse = []*family{&mixtral, &qwen2MoE, &qwen3MoE, &graniteMoE, &minimaxM2, &glm4MoE, &olmoe, &phiMoE, &deepSeek,

@@ -56,9 +56,11 @@ var towerKinds = map[string]func(*towers){
 	"InstructBlipForConditionalGeneration":      instructBlipTower,
 	"AriaForConditionalGeneration":              ariaTower,
 	"MiniMaxM3SparseForConditionalGeneration":   minimaxM3Tower,
-	"CohereCompassForConditionalGeneration":     qwen3VLTower,
-	"Glm5NextForConditionalGeneration":          glm5NextTower,
-	"InklingForConditionalGeneration":           inklingTower,
+	"CLIPModel":                             clipTower,
+	"SiglipModel":                           siglipTower,
+	"CohereCompassForConditionalGeneration": qwen3VLTower,
+	"Glm5NextForConditionalGeneration":      glm5NextTower,
+	"InklingForConditionalGeneration":       inklingTower,
 }
 
 // towerTypes are the same by model_type, of files that name no architecture.
