@@ -14,7 +14,7 @@ var cosmos3Edge = family{
 		attention := &form{caches: []Cache{h.cache(0)}, params: attentionParams("mixer", h, hidden, false, false), alone: true}
 		mlp := &form{}
 		return r.decoder(decoder{
-			depth: 2 * layers, heads: h, norms: []string{"norm"},
+			depth: 2 * layers, heads: h, norms: []string{"norm"}, everyStage: true,
 			form: func(layer int) *form {
 				if layer%2 == 0 {
 					return attention
@@ -23,4 +23,19 @@ var cosmos3Edge = family{
 			},
 		})
 	},
+}
+
+// cosmos3EdgeTower is SigLIP 2, and an MLP over the states of some patches (vllm
+// cosmos3_edge.py).
+func cosmos3EdgeTower(t *towers) {
+	const name = "visual.encoder"
+	c, top := t.sub("vision_config"), t.topReader()
+	width, patch, merge := c.size("hidden_size"), c.size("patch_size"), c.opt("spatial_merge_size", 2)
+	t.conv(name+".embeddings.patch_embedding", width, c.opt("num_channels", 3)*patch*patch, true)
+	t.plain(name+".embeddings.position_embedding.weight", c.size("num_patches"), width)
+	t.vit(vit{name: name + ".encoder.layers", layers: c.size("num_hidden_layers"), width: width, heads: c.size("num_attention_heads"),
+		mlp: c.size("intermediate_size"), names: plainNames}.biased())
+	t.norm(name+".post_layernorm", width, true)
+	t.norm("visual.projector.norm", width, true)
+	t.mlp([]string{"visual.projector.linear_fc1"}, "visual.projector.linear_fc2", width*merge*merge, top.size("projector_hidden_size"), t.hidden, false, true)
 }

@@ -57,6 +57,7 @@ var towerKinds = map[string]func(*towers){
 	"AriaForConditionalGeneration":              ariaTower,
 	"MiniMaxM3SparseForConditionalGeneration":   minimaxM3Tower,
 	"CLIPModel":                             clipTower,
+	"Cosmos3EdgeForConditionalGeneration":   cosmos3EdgeTower,
 	"SiglipModel":                           siglipTower,
 	"CohereCompassForConditionalGeneration": qwen3VLTower,
 	"Glm5NextForConditionalGeneration":      glm5NextTower,
