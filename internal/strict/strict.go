@@ -20,7 +20,7 @@ func Decode(data []byte, v any, what string, limit int) error {
 	if len(data) > limit {
 		return problem.New(problem.Unreadable, "", nil, "%s of %d bytes exceeds the cap of %d", what, len(data), limit)
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
+	dec := json.NewDecoder(bytes.NewReader(withNumbers(data)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
 		return decodeError(err, reflect.TypeOf(v).Elem(), what)
@@ -29,6 +29,28 @@ func Decode(data []byte, v any, what string, limit int) error {
 		return problem.New(problem.Unreadable, "", nil, "text after the end of the %s", what)
 	}
 	return nil
+}
+
+// withNumbers is JSON in which Infinity, which Python writes into configs, is a number of as
+// many letters that Python and package checkpoint read as the same.
+func withNumbers(data []byte) []byte {
+	const infinity, number = "Infinity", "1e999999"
+	if !bytes.Contains(data, []byte(infinity)) {
+		return data
+	}
+	out := bytes.Clone(data)
+	quoted := false
+	for i := 0; i < len(out); i++ {
+		switch {
+		case quoted && out[i] == '\\':
+			i++
+		case out[i] == '"':
+			quoted = !quoted
+		case !quoted && bytes.HasPrefix(out[i:], []byte(infinity)):
+			copy(out[i:], number)
+		}
+	}
+	return out
 }
 
 // decodeError puts the decoder's words into ours.

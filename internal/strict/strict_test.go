@@ -1,10 +1,13 @@
 package strict
 
 import (
+	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
+	"headcount/checkpoint"
 	"headcount/problem"
 )
 
@@ -50,5 +53,27 @@ func TestDecode(t *testing.T) {
 		if !ok || !strings.HasPrefix(p.Message, tt.want) || p.Hint != tt.hint {
 			t.Errorf("%.40s: %v (%s), want %s (%s)", tt.in, err, p.Hint, tt.want, tt.hint)
 		}
+	}
+}
+
+// Infinity is a number where Python has it as one, and text where it is text.
+func TestDecodeInfinity(t *testing.T) {
+	var v struct {
+		Config json.RawMessage `json:"config"`
+	}
+	const in = `{"config": {"limit": [0.0, Infinity, -Infinity], "Infinity \\\" Infinity": "Infinity"}}`
+	if err := Decode([]byte(in), &v, "thing", 200); err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"limit": [0.0, 1e999999, -1e999999], "Infinity \\\" Infinity": "Infinity"}`; string(v.Config) != want {
+		t.Errorf("%s\nwant %s", v.Config, want)
+	}
+	object, _, err := checkpoint.Parse(v.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	python, _, err := checkpoint.Parse([]byte(`{"limit": [0.0, Infinity, -Infinity], "Infinity \\\" Infinity": "Infinity"}`))
+	if err != nil || !reflect.DeepEqual(object, python) {
+		t.Errorf("%v\n%v, %v", object, python, err)
 	}
 }
