@@ -54,6 +54,11 @@ func traitsOf(m *model.Model) (t traits) {
 		t.refusal = problem.New(problem.NotKnown, "architectures", r.arch, "served by a class of the engine's own, %s, whose layers are not known", r.class)
 		return t
 	}
+	if !r.transformers {
+		if t.refusal = lacking(top.ModelType(), c, top); t.refusal != nil {
+			return t
+		}
+	}
 	info := r.info
 	t.arch, t.pooling, t.transformers = r.arch, r.pooling, r.transformers
 	t.embeds = strings.Contains(r.class, "Embedding")
@@ -214,6 +219,24 @@ func onlyAttention(top *model.Config) bool {
 // bareConfigs are model types whose own config class, shipped with the checkpoint, adds
 // nothing that the engine reads: with --trust-remote-code they plan as config.json stands.
 var bareConfigs = []string{"internlm2", "molmo", "phi3_v", "plamo3", "new", "gte"}
+
+// needs are fields that the engine's class for a model_type reads, of either level, and that
+// the configuration class has no value for.
+var needs = map[string][]string{
+	"granite4_vision": {"deepstack_layer_map", "downsample_rate"},
+	"glm5_next":       {"mhc", "mla_use_nope", "topk_method", "scoring_func"},
+	"glm5_next_text":  {"mhc", "mla_use_nope", "topk_method", "scoring_func"},
+}
+
+// lacking refuses a config without a field that the class needs.
+func lacking(modelType string, levels ...*model.Config) *problem.Error {
+	for _, key := range needs[modelType] {
+		if !slices.ContainsFunc(levels, func(c *model.Config) bool { _, ok := c.Value(key); return ok }) {
+			return problem.New(problem.Unsupported, key, nil, "missing, and the engine's class has no default for it")
+		}
+	}
+	return nil
+}
 
 // knownConfig refuses a config for whose model_type neither Transformers nor the engine has
 // a class. The code of one that brings its own is not run: what it makes of the config
