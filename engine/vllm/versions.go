@@ -59,8 +59,7 @@ type release struct {
 }
 
 // changes are what releases did to the rules, each by the first version that has it; read
-// from the sources of the versions on either side. Of 0.9.0 and 0.15 none are published:
-// they are taken as 0.9.1 and 0.14.
+// from the sources of the versions on either side.
 var changes = []struct {
 	since version
 	apply func(*release)
@@ -72,11 +71,12 @@ var changes = []struct {
 	{version{0, 6, 3}, func(r *release) { r.blocksOnly = false }},
 	{version{0, 7, 1}, func(r *release) { r.expands = false }},
 	{version{0, 8, 0}, func(r *release) { r.hopper, r.v0 = 64, false }},
-	{version{0, 9, 0}, func(r *release) { r.smallA100, r.perToken = true, false }},
+	{version{0, 9, 0}, func(r *release) { r.smallA100 = true }},
+	{version{0, 9, 1}, func(r *release) { r.perToken = false }},
 	{version{0, 10, 1}, func(r *release) { r.blackwell = 128 }}, // CUTLASS_MLA
 	{version{0, 11, 0}, func(r *release) { r.sparse = 64 }},
 	{version{0, 14, 0}, func(r *release) { r.async = true }},
-	{version{0, 16, 0}, func(r *release) { r.blackwell = 64 }}, // FLASHINFER_MLA
+	{version{0, 15, 0}, func(r *release) { r.blackwell = 64 }}, // FLASHINFER_MLA
 	{version{0, 18, 0}, func(r *release) { r.backendBlocks = true }},
 	{version{0, 20, 0}, func(r *release) { r.fraction = 0.92 }},
 	{version{0, 20, 1}, func(r *release) { r.byBlocks = false }},
