@@ -39,22 +39,33 @@ func typesOf(modelType string) (types []fieldType, ok bool) {
 	if other, same := strings.CutPrefix(line, "="); same {
 		line, _ = tsv.Rest(classTypesTable, other)
 	}
+	return parseTypes(line), ok
+}
+
+// parseTypes reads a line of types.
+func parseTypes(line string) (types []fieldType) {
 	for group := range strings.FieldsSeq(line) {
 		code, fields, _ := strings.Cut(group, "=")
 		types = append(types, fieldType{code, strings.Split(fields, ",")})
 	}
-	return types, ok
+	return types
 }
 
 // checkTypes holds the file's fields against the types that the class declares.
 func (a *attributes) checkTypes() {
-	for _, t := range a.class.types {
+	a.err = a.mistyped(a.class.types)
+}
+
+// mistyped is the file's first field that is not of its type.
+func (a *attributes) mistyped(types []fieldType) *problem.Error {
+	for _, t := range types {
 		for _, field := range t.fields {
 			if v, ok := a.file.Get(field); ok && !accepts(t.code, v) {
-				a.refuse(field, v, "not of the type that %s declares: %s", a.kind, describeType(t.code))
+				return problem.New(problem.BadValue, field, v.Any(), "not of the type that %s declares: %s", a.kind, describeType(t.code))
 			}
 		}
 	}
+	return nil
 }
 
 // refuse keeps the first refusal.

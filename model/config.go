@@ -144,6 +144,20 @@ func (c *Config) Refused() *problem.Error {
 	return &own
 }
 
+// RefusedAs is Refused by a class of another release, which holds the text config to types
+// as a line of classtypes.tsv has them. Where its own types refuse the file, what else that
+// class would find is not known.
+func (c *Config) RefusedAs(types string) *problem.Error {
+	text := c.text.attributes
+	if err := text.mistyped(parseTypes(types)); err != nil {
+		return err
+	}
+	if text.mistyped(text.class.types) != nil {
+		return nil
+	}
+	return c.Refused()
+}
+
 // HFQuant is hf_quant_config.json, nil when there is none.
 func (c *Config) HFQuant() *checkpoint.Object { return c.hfQuant }
 

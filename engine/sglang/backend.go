@@ -158,10 +158,14 @@ func (f *flags) archRules() *problem.Error {
 		if f.maxRunning == 0 {
 			f.maxRunning = 256
 		}
-		switch f.spec.algorithm {
-		case "", "EAGLE", "NEXTN", "DSPARK":
-		default:
-			return problem.New(problem.Unsupported, "speculative_algorithm", f.spec.algorithm, "DeepSeek-V4 drafts with EAGLE or DSPARK").By(name)
+		switch {
+		case f.spec.algorithm == "" || f.spec.algorithm == "DSPARK":
+		case f.spec.algorithm != "EAGLE": // NEXTN either: its other name is settled later
+			return problem.New(problem.Unsupported, "speculative_algorithm", f.spec.algorithm, "DeepSeek-V4 drafts with EAGLE or DSPARK").
+				WithHint("--speculative-algorithm EAGLE --speculative-eagle-topk 1").By(name)
+		case f.spec.topK != 1:
+			return problem.New(problem.Unsupported, "speculative_eagle_topk", f.spec.topK, "DeepSeek-V4 drafts a chain, and the engine wants it said").
+				WithHint("--speculative-eagle-topk 1").By(name)
 		}
 	}
 	if f.entry.has(deepseek) {

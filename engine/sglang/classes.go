@@ -51,11 +51,26 @@ func lookupClass(modelType string) (c ownClass, ok bool) {
 	return c, ok
 }
 
+// classTypes has the types of the classes that SGLang's Transformers holds to others than
+// package model knows, "-" where it holds a file to none. tools/facts/sglang_classes.py
+// writes it.
+//
+//go:embed classtypes.tsv
+var classTypes string
+
 // strict is Transformers' refusal of the file. Its class reads a file first, also where the
 // engine has its own (utils/hf_transformers/config.py); which nested model types there are
 // is the engine's to say, in readable.
 func (r *reading) strict() *problem.Error {
-	err := r.config.text.Refused()
+	text := r.config.text
+	refused := text.Refused
+	if types, own := tsv.Rest(classTypes, text.ModelType()); own {
+		if types == "-" {
+			return nil
+		}
+		refused = func() *problem.Error { return text.RefusedAs(types) }
+	}
+	err := refused()
 	if err == nil || r.kind == "deepseek_vl_v2" || strings.HasSuffix(err.Field, "model_type") {
 		return nil // DeepSeek-VL2's nested config has a class of the engine's alone
 	}

@@ -110,15 +110,37 @@ func (f *flags) blockDraft(d *draft) *problem.Error {
 	if refusal := f.targetLayers(own); refusal != nil {
 		return refusal
 	}
-	element := f.dtypeOf(own).Bytes()
+	compute := f.dtypeOf(own)
+	element := compute.Bytes()
 	switch f.kvDType {
 	case "fp8_e4m3", "fp8_e5m2", "mxfp8", "nvfp4", "fp4_mx_block16":
 		element = 1
 	case "bf16", "bfloat16":
 		element = dtype.BFloat16.Bytes()
 	}
+	if f.spec.algorithm == "DFLASH" && f.draftBackend(own) == "fa4" { // which reads keys of the queries' dtype alone
+		element = compute.Bytes()
+	}
 	d.cell = mul(headsOf(own.kvHeads, f.attnTP), own.keyDim+own.valueDim, own.layers, element)
 	return nil
+}
+
+// draftBackend is the attention backend of a block draft, the target's for prefill where it
+// runs both ways (speculative_hook.py, _resolve_dflash_draft_attention_backend).
+func (f *flags) draftBackend(own *reading) string {
+	prefill, _ := f.phases()
+	switch prefill {
+	case "fa3", "fa4", "triton":
+		return prefill
+	case "trtllm_mha": // causal, or windows alone
+		if causal, _ := own.config.text.Bool("is_causal"); causal || own.onlyLayerType("sliding_attention") {
+			return prefill
+		}
+		if f.dev.sm100() {
+			return "fa4"
+		}
+	}
+	return "flashinfer"
 }
 
 // targetLayers refuses a draft that reads layers which the target does not have

@@ -206,7 +206,10 @@ func newReading(m *model.Model) *reading {
 	}
 	switch r.path {
 	case "thinker_config.text_config", "llm_config", "language_config", "text_config":
-		r.config.text = levelOf(m.Config, m.Config.ModelType())
+		r.config.text = levelOf(m.Config, r.kind+"."+r.path)
+		if !r.config.text.known {
+			r.config.text = levelOf(m.Config, m.Config.ModelType())
+		}
 	default: // nested for other readers; this engine reads the outer level
 		r.path = ""
 	}

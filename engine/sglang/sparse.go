@@ -154,8 +154,11 @@ func (r *reading) compressed() {
 		}
 		v.ratios = append(v.ratios, n)
 	}
-	if len(v.ratios) == 0 {
+	switch n := int64(len(v.ratios)); {
+	case n == 0:
 		f.fail(problem.MissingField, "compress_ratios", nil, "missing, and the engine sizes pools by it")
+	case n < r.layers && r.layers <= maxLayers:
+		f.fail(problem.BadValue, "compress_ratios", n, "%d entries for %d layers", n, r.layers)
 	}
 	r.v4 = v
 }

@@ -69,6 +69,9 @@ func (r *reading) stateModel() {
 			t.interval(r.layers, 6)
 		}
 		t.mamba(f, mul(n("mamba_expand"), r.hidden))
+		if width := mul(t.heads, t.headDim); width != t.inner { // the engine's class holds it to that
+			f.fail(problem.BadValue, "mamba_n_heads", t.heads, "heads of %d make %d, not mamba_expand times hidden_size = %d", t.headDim, width, t.inner)
+		}
 	case strings.HasPrefix(kind, "nemotron_h"):
 		r.nemotronLayers(t)
 		t.headDim, t.heads = n("mamba_head_dim"), n("mamba_num_heads")

@@ -1,6 +1,8 @@
 package sglang
 
 import (
+	"slices"
+
 	"headcount/checkpoint"
 	"headcount/problem"
 )
@@ -21,13 +23,24 @@ func (r *reading) hybridModel() bool {
 }
 
 func (r *reading) hasLayerType(kind string) bool {
+	return slices.ContainsFunc(r.layerTypes(), func(v checkpoint.Value) bool { return isText(v, kind) })
+}
+
+// onlyLayerType reports whether layer_types names each layer, and all alike.
+func (r *reading) onlyLayerType(kind string) bool {
+	list := r.layerTypes()
+	return len(list) > 0 && int64(len(list)) == r.layers &&
+		!slices.ContainsFunc(list, func(v checkpoint.Value) bool { return !isText(v, kind) })
+}
+
+func (r *reading) layerTypes() []checkpoint.Value {
 	list, _ := r.config.text.List("layer_types")
-	for _, v := range list {
-		if text, _ := v.Text(); text == kind {
-			return true
-		}
-	}
-	return false
+	return list
+}
+
+func isText(v checkpoint.Value, text string) bool {
+	s, ok := v.Text()
+	return ok && s == text
 }
 
 // windows reads the sliding layers' shape, which layers slide, and the window.

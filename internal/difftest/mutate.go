@@ -259,6 +259,9 @@ func (m mutation) heads(o map[string]any) {
 			continue
 		}
 		now := pick(m.random, heads, heads, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64)
+		if groups, ok := integer(o, "o_groups"); ok && groups > 0 && now%groups != 0 { // of heads, each projected apart
+			now = heads
+		}
 		o[n.heads] = now
 		if _, ok := integer(o, "swa_"+n.heads); ok {
 			o["swa_"+n.heads] = now
@@ -332,7 +335,11 @@ func (m mutation) sizes(o map[string]any) {
 			continue
 		}
 		if k == "num_kv_shared_layers" || k == "head_dim" || m.random.one(2) {
+			was := o[k]
 			o[k] = pick(m.random, values...)
+			if _, compressed := o["compress_ratios"]; compressed && k == "sliding_window" && o[k] == 0 { // each layer has a window
+				o[k] = was
+			}
 			if strings.Contains(k, "experts") && n > 0 && o[k] == 0 { // it has no other MLP
 				o[k] = n
 			}
@@ -375,6 +382,17 @@ func (m mutation) dtypes(o map[string]any) {
 	}
 }
 
+// hasLists reports whether lists follow the number of layers that key holds.
+func hasLists(o map[string]any, key string) bool {
+	layers, _ := integer(o, key)
+	for _, v := range o {
+		if list, ok := v.([]any); ok && len(list) >= layers {
+			return true
+		}
+	}
+	return false
+}
+
 // absent drops a field that is a size or makes it null, so that a class default takes its
 // place.
 func (m mutation) absent(o map[string]any) {
@@ -390,6 +408,12 @@ func (m mutation) absent(o map[string]any) {
 			continue
 		case "moe_intermediate_size", "intermediate_size": // which an engine wants where it builds what we size
 			continue
+		case "index_n_heads": // the same
+			continue
+		case "num_hidden_layers", "n_layer", "num_layers", "n_layers": // lists of one element a layer follow it, not the default
+			if hasLists(o, k) {
+				continue
+			}
 		case "first_k_dense_replace": // whether it may be null differs between releases of Transformers
 			continue
 		}

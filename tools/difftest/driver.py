@@ -8,6 +8,7 @@ where there are any, hf_quant_config, draft_config and available; the row that c
 has them too, with the engine's answer. The first line out is {"ready": true}.
 """
 
+import atexit
 import json
 import logging
 import os
@@ -19,6 +20,8 @@ import tempfile
 def answers_of_sglang(gpu):
     import sglang_oracle as oracle
 
+    tempfile.tempdir = tempfile.mkdtemp(prefix="orc-")  # which other drivers do not empty
+    atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
     logging.basicConfig(level=logging.ERROR, stream=sys.stderr)
     oracle.load_engine(gpu)
     logger = logging.getLogger("sglang")

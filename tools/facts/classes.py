@@ -366,22 +366,30 @@ def checks(cls, fields, report):
         t = formulas.Translator(cls, fields, PreTrainedConfig)
         t.scope, t.frame = fn.__globals__, (owner, name)
         body = formulas.ast.parse(formulas.textwrap.dedent(inspect.getsource(fn))).body[0].body
-        local = {}
-        for st in body:
-            for name, value in local.items():
-                st = formulas.Substitute(name, value).visit(st)
-            if isinstance(st, formulas.ast.Assign) and isinstance(st.targets[0], formulas.ast.Name):
-                local[st.targets[0].id] = st.value
-            elif isinstance(st, formulas.ast.If) and len(st.body) == 1 and isinstance(st.body[0], formulas.ast.Raise) and not st.orelse:
-                try:
-                    test = t.expr(st.test)
-                    if formulas.re.search(r"[a-z]\w*\.\w+\.\w", test):
-                        raise formulas.Untranslatable("an attribute of a nested config's own")
-                    out.append(test)
-                except formulas.Untranslatable as e:
-                    report.append(f"check {formulas.ast.unparse(st.test)[:80]}: {e}")
-            elif not isinstance(st, formulas.ast.Expr):
-                report.append(f"check {formulas.ast.unparse(st)[:80]!r}")
+        out += raises(t, body, "", report)
+    return out
+
+
+def raises(t, body, guard, report):
+    """The tests of statements under which they raise; guard is what has to hold besides."""
+    out, local = [], {}
+    for st in body:
+        for name, value in local.items():
+            st = formulas.Substitute(name, value).visit(st)
+        if isinstance(st, (formulas.ast.Assign, formulas.ast.AnnAssign)) and isinstance(target := getattr(st, "target", None) or st.targets[0], formulas.ast.Name):
+            local[target.id] = st.value
+        elif isinstance(st, formulas.ast.If) and not st.orelse and not guard and all(isinstance(s, formulas.ast.If) for s in st.body):
+            out += raises(t, st.body, f"({t.expr(st.test)}) and ", report)
+        elif isinstance(st, formulas.ast.If) and len(st.body) == 1 and isinstance(st.body[0], formulas.ast.Raise) and not st.orelse:
+            try:
+                test = guard + t.expr(st.test)
+                if formulas.re.search(r"[a-z]\w*\.\w+\.\w", test):
+                    raise formulas.Untranslatable("an attribute of a nested config's own")
+                out.append(test)
+            except formulas.Untranslatable as e:
+                report.append(f"check {formulas.ast.unparse(st.test)[:80]}: {e}")
+        elif not isinstance(st, (formulas.ast.Expr, formulas.ast.Return)):
+            report.append(f"check {formulas.ast.unparse(st)[:80]!r}")
     return out
 
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Write engine/sglang/classes.tsv: the model_types that SGLang reads, and what its own
-configuration classes add to a file.
+"""Write engine/sglang/classes.tsv, the model_types that SGLang reads and what its own
+configuration classes add to a file, and engine/sglang/classtypes.tsv, the types that its
+Transformers' classes hold a file's fields to where they are not those of
+model/classtypes.tsv.
 
-    python tools/facts/sglang_classes.py engine/sglang/classes.tsv
+    python tools/facts/sglang_classes.py
 
 Run it with the Python that has SGLang installed. A line is a model_type, a tab, and facts
 separated by spaces:
@@ -13,11 +15,15 @@ separated by spaces:
     vision=27,1152  layers and width of the vision config that the own class constructs;
                     "-" where it has no such field
     sub:key         a nested config that is read by its own model_type
+
+A line "model_type.key" is of the class of the engine's own that the text config at key has.
+
+A line of types is as in model/classtypes.tsv, or "-" for a class that holds nothing.
 """
 
 import inspect
 import logging
-import sys
+import os
 import warnings
 
 warnings.filterwarnings("ignore")
@@ -26,6 +32,10 @@ logging.disable(logging.CRITICAL)
 from sglang.srt.utils.hf_transformers.common import _CONFIG_REGISTRY  # noqa: E402
 from transformers import AutoConfig  # noqa: E402
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: E402
+
+import classes as transformers_classes  # noqa: E402
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 FIELDS = """
 hidden_size num_hidden_layers num_attention_heads num_key_value_heads head_dim v_head_dim vocab_size
@@ -116,19 +126,51 @@ def nested(cls):
     return out
 
 
+def texts(kind, cls):
+    """The engine's own classes of the text config nested in cls, by "model_type.key"."""
+    for key in ("llm_config", "language_config", "text_config"):
+        try:
+            text = type(getattr(cls(**{key: {}}), key))
+        except Exception:
+            continue
+        if text.__module__.startswith("sglang."):
+            yield "%s.%s" % (kind, key), text
+
+
+def types_by_others():
+    """The lines of model/classtypes.tsv, by model_type."""
+    with open(os.path.join(ROOT, "model", "classtypes.tsv")) as f:
+        lines = dict(line.rstrip("\n").split("\t") for line in f)
+    return {kind: lines[line[1:]] if line.startswith("=") else line for kind, line in lines.items()}
+
+
+def types(cls):
+    """A class's line of types."""
+    by_init = transformers_classes.fields_of(cls)[1]
+    if by_init or not hasattr(cls, "__class_validators__"):
+        return "-"
+    strict = transformers_classes.strict_types(cls)
+    return " ".join("%s=%s" % (code, ",".join(names)) for code, names in sorted(strict.items())) or "-"
+
+
 def main():
-    lines = {}
+    lines, held, others = {}, {}, types_by_others()
     for kind in CONFIG_MAPPING.keys():
         try:
             cls = CONFIG_MAPPING[kind]
         except Exception:  # its module does not import here
             cls = None
         lines[kind] = nested(cls) + (facts(_CONFIG_REGISTRY[kind]) if kind in _CONFIG_REGISTRY else [])
+        if cls is not None and (line := types(cls)) != others.get(kind, "-"):
+            held[kind] = line
     for kind, cls in _CONFIG_REGISTRY.items():
         lines.setdefault(kind, facts(cls))
-    with open(sys.argv[1], "w") as out:
-        for kind in sorted(lines):
-            print(kind, " ".join(lines[kind]), sep="\t", file=out)
+        for name, text in texts(kind, cls):
+            lines[name] = facts(text)
+    for name, table in (("classes.tsv", {k: " ".join(v) for k, v in lines.items()}), ("classtypes.tsv", held)):
+        with open(os.path.join(ROOT, "engine", "sglang", name), "w") as out:
+            for kind in sorted(table):
+                print(kind, table[kind], sep="\t", file=out)
 
 
 main()
