@@ -5,6 +5,7 @@ package corpus
 import (
 	"bufio"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,12 +19,26 @@ import (
 // A Corpus is checkpoints by file name. It is a Resolver.
 type Corpus map[string]checkpoint.Files
 
-// Load reads testdata/corpus.tsv, which tools/catalog writes.
+// Load reads testdata/corpus.tsv, which tools/catalog writes, and corpus_more.tsv: configs
+// that rows name and the larger corpus does not have, written by hand.
 func Load(t testing.TB) Corpus {
+	t.Helper()
+	c := Reduced(t)
+	maps.Copy(c, read(t, "corpus_more.tsv"))
+	return c
+}
+
+// Reduced reads testdata/corpus.tsv alone.
+func Reduced(t testing.TB) Corpus {
+	t.Helper()
+	return read(t, "corpus.tsv")
+}
+
+func read(t testing.TB, name string) Corpus {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)
 	root := filepath.Dir(filepath.Dir(filepath.Dir(file)))
-	f, err := os.Open(filepath.Join(root, "testdata", "corpus.tsv"))
+	f, err := os.Open(filepath.Join(root, "testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +62,7 @@ func Load(t testing.TB) Corpus {
 		c[name] = checkpoint.Files{Config: part("config"), HFQuant: part("hf_quant_config"), Params: part("params")}
 	}
 	if len(c) == 0 {
-		t.Fatal("the corpus is empty")
+		t.Fatalf("%s is empty", name)
 	}
 	return c
 }

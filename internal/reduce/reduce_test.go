@@ -22,7 +22,7 @@ import (
 // tools/catalog has written the entries again.
 func TestReducedPlansAsFull(t *testing.T) {
 	configs := filepath.Join(shared.Dir(t), "configs")
-	reduced := corpus.Load(t)
+	reduced := corpus.Reduced(t)
 	for file := range reduced {
 		full, err := read(configs, file)
 		if err != nil {
