@@ -328,8 +328,6 @@ class Translator:
                 if isinstance(v, property) and n.attr.startswith("_"):
                     raise Untranslatable("private property")
             return n.attr
-        if n.attr == "init_kwargs" and isinstance(n.value, ast.Subscript) and ast.unparse(n.value.value) == "self.sub_configs_defaults":
-            return plain(self.cls.sub_configs_defaults[literal(n.value.slice)].init_kwargs)
         inner = self.expr(n.value)
         return f"{inner}.{n.attr}"
 
