@@ -45,13 +45,29 @@ func (f *flags) drafts(s *setup) *problem.Error {
 	*d = draft{on: true, ngram: f.spec.algorithm == "NGRAM", tokens: f.spec.tokens, steps: f.spec.steps, topK: f.spec.topK}
 	switch {
 	case f.spec.eagle():
-		return f.eagleDraft(d)
+		if refusal := f.eagleDraft(d); refusal != nil {
+			return refusal
+		}
+		return s.ringServes()
 	case d.ngram:
 		return nil
-	case f.opts.Draft == nil:
-		return problem.New(problem.MissingField, "speculative_draft_model_path", nil, "missing, and %s drafts with a model of its own", f.spec.algorithm).By(name)
 	}
-	return f.blockDraft(d)
+	if refusal := f.blockDraft(d); refusal != nil {
+		return refusal
+	}
+	return s.ringServes()
+}
+
+// ringServes refuses more draft tokens than DeepSeek-V4's rings of compressor state keep
+// (pool_configurator.py, _assert_ring_serves_draft_tokens).
+func (s *setup) ringServes() *problem.Error {
+	if s.dsv4 == nil || s.stages[0].c4 == 0 {
+		return nil
+	}
+	if most := s.ring(4) - 2*4 + 2; s.draft.tokens > most {
+		return problem.New(problem.Unsupported, "speculative_num_draft_tokens", s.draft.tokens, "DeepSeek-V4's rings keep %d", most).By(name)
+	}
+	return nil
 }
 
 // eagleDraft counts the layers of a draft that shares the target's rows.
@@ -103,12 +119,15 @@ func (f *flags) draft() (*reading, *problem.Error) {
 
 // blockDraft prices a draft with rows of its own (draft_kv_budget.py).
 func (f *flags) blockDraft(d *draft) *problem.Error {
-	own, refusal := f.draft()
+	own, refusal := f.blockModel()
 	if refusal != nil {
 		return refusal
 	}
 	if refusal := f.targetLayers(own); refusal != nil {
 		return refusal
+	}
+	if f.spec.algorithm == "DSPARK" && own.markov <= 0 {
+		return problem.New(problem.MissingField, "markov_rank", own.markov, "not above 0 in the draft's config, and DSPARK drafts with it").By(name)
 	}
 	compute := f.dtypeOf(own)
 	element := compute.Bytes()
@@ -143,6 +162,18 @@ func (f *flags) draftBackend(own *reading) string {
 	return "flashinfer"
 }
 
+// blockModel is the model that drafts blocks: one that is named, or with DSPARK the head that
+// the target's own checkpoint bundles.
+func (f *flags) blockModel() (*reading, *problem.Error) {
+	switch {
+	case f.opts.Draft != nil:
+		return f.draft()
+	case f.spec.algorithm == "DSPARK" && f.bundled:
+		return f.reading, nil
+	}
+	return nil, problem.New(problem.MissingField, "speculative_draft_model_path", nil, "missing, and %s drafts with a model of its own", f.spec.algorithm).By(name)
+}
+
 // targetLayers refuses a draft that reads layers which the target does not have
 // (dflash_utils.py, resolve_target_layer_ids, build_target_layer_ids).
 func (f *flags) targetLayers(own *reading) *problem.Error {
@@ -173,6 +204,27 @@ func (r *reading) blockField(key string) (checkpoint.Value, bool) {
 	return r.config.top.Value(key)
 }
 
+// blocks reads what block drafting asks of a config. Where the fields are prefixed, the
+// checkpoint is a target that bundles the draft (dspark_config.py).
+func (r *reading) blocks() {
+	for _, key := range []string{"dspark_block_size", "dspark_markov_rank", "dspark_noise_token_id", "dspark_target_layer_ids"} {
+		_, given := r.config.top.Value(key)
+		r.bundled = r.bundled || given
+	}
+	block, _ := r.blockField("block_size")
+	rank, ok := r.config.top.Object("dspark_config").Get("markov_rank")
+	if !ok {
+		rank, _ = r.blockField("markov_rank")
+	}
+	if v, prefixed := r.config.top.Value("dspark_block_size"); prefixed {
+		block = v
+	}
+	if v, prefixed := r.config.top.Value("dspark_markov_rank"); prefixed {
+		rank = v
+	}
+	r.block, r.markov = intIn(block), intIn(rank)
+}
+
 // draftKey is where a Model keeps what the engine took from it as a draft.
 type draftKey struct{}
 
@@ -189,8 +241,7 @@ func readDraft(m *model.Model) (*reading, *problem.Error) {
 		r.dtype = r.configDType()
 		r.shape()
 		r.windows()
-		block, _ := r.blockField("block_size")
-		r.block = intIn(block)
+		r.blocks()
 		if err := r.config.err; err != nil {
 			return nil, err.By(name)
 		}

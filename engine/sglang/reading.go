@@ -47,6 +47,8 @@ type reading struct {
 	delta       bool    // Kimi delta attention, whose prefill is not captured
 	localDrafts []int64 // draft layers with window rows at the full pool's capacity; nil: no such field
 	block       int64   // tokens that a block-drafting model writes at once
+	markov      int64   // rank of its Markov head (DSPARK)
+	bundled     bool    // has such a draft in the same checkpoint
 
 	kinds  []layerKind // of a hybrid sliding-window model, by layer
 	states *stateModel
@@ -274,6 +276,7 @@ func (r *reading) traits() {
 		r.onePass = f.text.ModelType() == "gemma3_text" && f.truth("use_bidirectional_attention")
 	}
 	r.delta = r.deltaAttention()
+	r.blocks()
 	if ids, ok := f.text.List("mtp_local_layer_ids"); ok {
 		r.localDrafts = make([]int64, 0, min(len(ids), maxLayers))
 		for _, id := range ids[:min(len(ids), maxLayers)] {

@@ -1,6 +1,10 @@
 package sglang
 
-import "headcount/problem"
+import (
+	"cmp"
+
+	"headcount/problem"
+)
 
 // stateStrategy decides how the prefix cache keeps states (overrides.py,
 // _mamba_radix_cache_resolution): with an extra buffer per request where the architecture
@@ -120,17 +124,37 @@ func (f *flags) speculative() *problem.Error {
 				WithHint("the engine wants --enable-dp-lm-head, a layout that is not planned here").By(name)
 		}
 		s.steps, s.topK = 1, 1
-		if s.tokens == 0 {
-			s.tokens = 16
-			if d := f.opts.Draft; d != nil {
-				if own, refusal := readDraft(d); refusal == nil && own.block > 0 {
-					s.tokens = own.block
-				}
-			}
+		if refusal := f.blockTokens(); refusal != nil {
+			return refusal
 		}
 	}
 	if f.lay.PP > 1 {
 		return problem.New(problem.Unsupported, "pipeline_parallel_size", f.lay.PP, "no speculative decoding over pipeline stages").By(name)
+	}
+	return nil
+}
+
+// blockTokens is how many tokens a block draft has verified at a time: as many as it writes,
+// and with DSPARK the one that it starts from (speculative_hook.py, _handle_dflash,
+// _handle_dspark).
+func (f *flags) blockTokens() *problem.Error {
+	s := &f.spec
+	block := int64(0)
+	if d := f.opts.Draft; d == nil {
+		block = f.block
+	} else if own, refusal := readDraft(d); refusal == nil {
+		block = own.block
+	}
+	if s.algorithm == "DFLASH" {
+		s.tokens = cmp.Or(s.tokens, block, 16)
+		return nil
+	}
+	if block > 0 && s.tokens > 0 && s.tokens != block+1 {
+		return problem.New(problem.BadValue, "speculative_num_draft_tokens", s.tokens, "the draft writes %d, and DSPARK verifies one more", block).
+			WithHint("leave --speculative-num-draft-tokens out").By(name)
+	}
+	if block > 0 || s.tokens == 0 {
+		s.tokens = cmp.Or(block, 7) + 1
 	}
 	return nil
 }

@@ -327,6 +327,9 @@ func (m mutation) sizes(o map[string]any) {
 		if _, list := o[k].([]any); list {
 			continue
 		}
+		if _, twice := o["intermediate_size"]; twice && k == "n_inner" { // a width that the file gives under two names
+			continue
+		}
 		n, whole := integer(o, k)
 		if strings.Contains(k, "experts") && n == 0 { // a dense model stays one
 			continue
