@@ -96,7 +96,7 @@ func (s *setup) growth(st *stage) int64 {
 	switch {
 	case s.dsv4 != nil:
 		window, full := s.dsv4Cells(st)
-		return truncate(full - s.dsv4.ratio*window)
+		return truncate(full - s.dsv4.windowShare()*window)
 	case s.sliding != nil:
 		return mul(s.fullPerToken(), st.layers)
 	}

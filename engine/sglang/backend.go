@@ -146,9 +146,7 @@ func (f *flags) archRules() *problem.Error {
 		}
 	case "DeepseekV4ForCausalLM":
 		f.backend, f.page = "dsv4", 256
-		if f.kind != "deepseek_v41" {
-			f.swaRatio = orElse(f.swaRatio, 0.1)
-		}
+		f.swaRatio = orElse(f.swaRatio, 0.1)
 		if f.kvDType == "auto" {
 			f.kvDType = "fp8_e4m3"
 		}
@@ -159,7 +157,11 @@ func (f *flags) archRules() *problem.Error {
 			f.maxRunning = 256
 		}
 		switch {
+		case f.kind == "deepseek_v41" && f.lay.PP > 1:
+			return problem.New(problem.Unsupported, "pipeline_parallel_size", f.lay.PP, "DeepSeek-V4.1 does not run over pipeline stages").By(name)
 		case f.spec.algorithm == "" || f.spec.algorithm == "DSPARK":
+		case f.kind == "deepseek_v41":
+			return problem.New(problem.Unsupported, "speculative_algorithm", f.spec.algorithm, "DeepSeek-V4.1 drafts with DSPARK alone").By(name)
 		case f.spec.algorithm != "EAGLE": // NEXTN either: its other name is settled later
 			return problem.New(problem.Unsupported, "speculative_algorithm", f.spec.algorithm, "DeepSeek-V4 drafts with EAGLE or DSPARK").
 				WithHint("--speculative-algorithm EAGLE --speculative-eagle-topk 1").By(name)

@@ -144,8 +144,7 @@ func (f *flags) rows(s *setup) {
 		f.slidingRows(s)
 	}
 	if f.v4 != nil && !f.noHybrid {
-		s.window = f.v4.window
-		s.dsv4 = &dsv4{headDim: f.v4.headDim, indexDim: f.v4.indexDim, ratio: f.swaRatio}
+		f.compressedModel(s)
 	}
 	s.qsa = f.qsa
 	if f.sparse != nil {

@@ -23,6 +23,7 @@ type ownClass struct {
 	defaults map[string]int64
 	dtype    string    // where the file names none
 	vision   *[2]int64 // layers and width of the vision config it constructs; -1: no such field
+	visual   bool      // it constructs one also where the file has none
 	byType   []string  // nested configs that are read by their own model_type
 }
 
@@ -39,7 +40,8 @@ func lookupClass(modelType string) (c ownClass, ok bool) {
 			continue
 		}
 		switch key, value, _ := strings.Cut(fact, "="); key {
-		case "vision":
+		case "vision", "vision?":
+			c.visual = key == "vision"
 			layers, width, _ := strings.Cut(value, ",")
 			c.vision = &[2]int64{numberOr(layers, -1), numberOr(width, -1)}
 		case "dtype":

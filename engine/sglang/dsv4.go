@@ -1,24 +1,58 @@
 package sglang
 
-import "headcount/engine"
+import (
+	"headcount/engine"
+	"headcount/problem"
+)
 
 // dsv4 is DeepSeek-V4's compressed attention: every layer has a window of latents, some
 // layers keep one compressed latent for 4 or 128 tokens besides.
 type dsv4 struct {
 	headDim, indexDim int64
+	layout            dsv4Layout
 	ratio             float64 // window tokens per full token
+	capped            bool    // no ratio: as many as requests can use
 }
 
-// Bytes of one latent row and the multiple its pages are padded to (dsv4/kv_layout.py,
-// layout V4: 448 fp8 + 64 bf16 + 8 scale bytes).
-const (
-	dsv4Row = 584
-	dsv4Pad = 576
+// A dsv4Layout is the bytes of one latent row and the multiple its pages are padded to
+// (dsv4/kv_layout.py).
+type dsv4Layout struct{ row, pad int64 }
+
+var (
+	layoutV4  = dsv4Layout{584, 576} // 448 fp8, 64 bf16, 8 of scales
+	layoutV41 = dsv4Layout{528, 512} // 512 fp8, 16 of scales
 )
 
 // rowBytes is one latent's share of a padded page of page rows.
-func rowBytes(page int64) float64 {
-	return float64(mul(ceilDiv(page*dsv4Row, dsv4Pad), dsv4Pad)) / float64(page)
+func (l dsv4Layout) rowBytes(page int64) float64 {
+	return float64(mul(ceilDiv(page*l.row, l.pad), l.pad)) / float64(page)
+}
+
+// compressedModel sets DeepSeek-V4's pools. V4.1 sizes its windows by the requests that may
+// run, unless --swa-full-tokens-ratio is given (pool_configurator.py,
+// _resolve_swa_cap_tokens), and on Blackwell's own kernel packs its rows
+// (deepseek_v4_hook.py, _default_dsv4_attention_backend).
+func (f *flags) compressedModel(s *setup) {
+	s.window = f.v4.window
+	d := &dsv4{headDim: f.v4.headDim, indexDim: f.v4.indexDim, layout: layoutV4, ratio: f.swaRatio}
+	s.dsv4 = d
+	if f.kind != "deepseek_v41" {
+		return
+	}
+	if f.dev.sm100() && f.attnTP == 1 && f.kvDType == "fp8_e4m3" {
+		d.layout = layoutV41
+	}
+	d.capped = f.opts.SWAFullTokensRatio == 0 && f.chunk > 0 && f.maxRunning > 0 && f.v4.window > 0
+}
+
+// compressedCap is the window pool of requests that run and, with a prefix cache, of four
+// times as many whose tails are kept.
+func (s *setup) compressedCap() int64 {
+	tails := int64(0)
+	if !s.noRadix {
+		tails = 4 * max(1, s.maxRunning/s.attnDP)
+	}
+	return mul(ceilDiv(add(s.windowCap(), mul(tails, s.window+s.page)), s.page), s.page)
 }
 
 // ring is the rows of compressor state that a request keeps.
@@ -37,9 +71,12 @@ func (s *setup) ring(ratio int64) int64 {
 // dsv4Tokens is the cell and the tokens of a stage (DSV4PoolConfigurator).
 func (s *setup) dsv4Tokens(available int64, st *stage) (cell float64, tokens int64) {
 	_, cell = s.dsv4Cells(st)
-	fixed := s.dsv4Fixed(st, available, cell)
-	rest := max(available-fixed, 0)
-	return cell, align(truncate(float64(rest)/cell), s.page)
+	rest := float64(available - s.dsv4Fixed(st, available, cell))
+	if s.dsv4.capped {
+		window, _ := s.dsv4Cells(st)
+		rest -= float64(s.compressedCap()) * window
+	}
+	return cell, align(truncate(max(rest, 0)/cell), s.page)
 }
 
 // dsv4Cells is the bytes of one window token and of one full token.
@@ -50,16 +87,24 @@ func (s *setup) dsv4Cells(st *stage) (window, full float64) {
 	if st.c4 > 0 {
 		ring = float64(s.ring(4)) / float64(s.page)
 	}
-	window = rowBytes(s.page)*float64(st.all) + ring*state*float64(st.c4)
+	window = d.layout.rowBytes(s.page)*float64(st.all) + ring*state*float64(st.c4)
 	index := float64(d.indexDim + d.indexDim/128*4)
-	c4 := 0.25*rowBytes(s.page/4) + 0.25*index
-	c128 := 1.0 / 128 * rowBytes(s.page/128)
-	full = d.ratio*window + (0 + c4*float64(st.c4) + c128*float64(st.c128))
+	c4 := 0.25*d.layout.rowBytes(s.page/4) + 0.25*index
+	c128 := 1.0 / 128 * d.layout.rowBytes(s.page/128)
+	full = d.windowShare()*window + (0 + c4*float64(st.c4) + c128*float64(st.c128))
 	if s.draft.on {
 		grow := float64(st.all+1) / float64(st.all)
 		window, full = window*grow, full*grow
 	}
 	return window, full
+}
+
+// windowShare is how many window tokens a full token is priced with.
+func (d *dsv4) windowShare() float64 {
+	if d.capped {
+		return 0
+	}
+	return d.ratio
 }
 
 // dsv4Fixed is the bytes of the 128-fold compressors' rings, which belong to requests.
@@ -77,13 +122,22 @@ func (s *setup) dsv4Fixed(st *stage, available int64, cell float64) int64 {
 	return mul(rows, 2*s.dsv4.headDim, 4, st.c128)
 }
 
-func (s *setup) dsv4Split(z *sizing) {
+// dsv4Split divides tokens over the pools, and refuses windows that hold no request.
+func (s *setup) dsv4Split(z *sizing) *problem.Error {
 	z.full = z.tokens
-	z.window = align(truncate(float64(z.tokens)*s.dsv4.ratio), s.page)
+	if s.dsv4.capped {
+		z.window = s.compressedCap()
+	} else {
+		z.window = align(truncate(float64(z.tokens)*s.dsv4.ratio), s.page)
+		if refusal := s.holdsRequest(z.window); refusal != nil {
+			return refusal
+		}
+	}
 	z.c4, z.c128 = z.tokens/4, z.tokens/128
 	if s.stages[0].c4 > 0 {
 		z.c4State = z.window / s.page * s.ring(4)
 	}
+	return nil
 }
 
 // dsv4Pools are the pools of stage 0, as they are priced.
@@ -94,10 +148,10 @@ func (s *setup) dsv4Pools(z *sizing, out []engine.Pool) []engine.Pool {
 			out = append(out, engine.Pool{Name: name, Tokens: tokens, KBytes: truncate(float64(tokens) * each * float64(layers))})
 		}
 	}
-	pool("window", z.window, st.all, rowBytes(s.page))
-	pool("compressed 4", z.c4, st.c4, rowBytes(s.page/4))
+	pool("window", z.window, st.all, s.dsv4.layout.rowBytes(s.page))
+	pool("compressed 4", z.c4, st.c4, s.dsv4.layout.rowBytes(s.page/4))
 	pool("index", z.c4, st.c4, float64(s.dsv4.indexDim+s.dsv4.indexDim/128*4))
-	pool("compressed 128", z.c128, st.c128, rowBytes(s.page/128))
+	pool("compressed 128", z.c128, st.c128, s.dsv4.layout.rowBytes(s.page/128))
 	pool("state", z.c128State, st.c128, float64(2*s.dsv4.headDim*4))
 	return out
 }

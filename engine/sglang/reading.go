@@ -422,7 +422,7 @@ func (r *reading) vision() bool {
 	top := r.config.top
 	file := top.Object("vision_config")
 	sub, constructed := top.Sub("vision_config")
-	m.vision = constructed || file != nil || top.class.vision != nil
+	m.vision = constructed || file != nil || top.class.visual
 	for i, field := range []struct {
 		key  string
 		size *int64

@@ -136,7 +136,7 @@ func (s *setup) run(p part, stored dtype.Type) engine.Run {
 	}
 	latent := func(kind model.Kind, page, tokens int64) {
 		run.Kind, run.KVHeads, run.KeyDim = kind, 1, int(s.dsv4.headDim)
-		bytes = truncate(rowBytes(page) * float64(page))
+		bytes = truncate(s.dsv4.layout.rowBytes(page) * float64(page))
 		run.BlockSize = int(tokens)
 	}
 	switch p {

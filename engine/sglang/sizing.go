@@ -177,7 +177,7 @@ func (s *setup) split(z *sizing, tokens int64) *problem.Error {
 	z.hybrid = s.sliding != nil || s.dsv4 != nil
 	switch {
 	case s.dsv4 != nil:
-		s.dsv4Split(z)
+		return s.dsv4Split(z)
 	case s.capped(st):
 		z.full = z.tokens
 		z.window = min(s.windowCap(), tokens)

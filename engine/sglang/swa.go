@@ -39,12 +39,19 @@ func (s *setup) windowTokens(tokens int64) int64 {
 
 // admits refuses a window pool that could never hold a request.
 func (s *setup) admits(st *stage, tokens int64) *problem.Error {
-	if s.window == 0 || st.layers == 0 || s.window+s.page < s.windowTokens(tokens) {
+	if s.window == 0 || st.layers == 0 {
+		return nil
+	}
+	return s.holdsRequest(s.windowTokens(tokens))
+}
+
+// holdsRequest refuses a window pool of so many tokens that no request is let in.
+func (s *setup) holdsRequest(tokens int64) *problem.Error {
+	if s.window+s.page < tokens {
 		return nil
 	}
 	return problem.New(problem.DoesNotFit, "swa_full_tokens_ratio", s.swaRatio,
-		"a window pool of %d tokens cannot hold a request: a window of %d and a page of %d",
-		s.windowTokens(tokens), s.window, s.page).
+		"a window pool of %d tokens cannot hold a request: a window of %d and a page of %d", tokens, s.window, s.page).
 		WithHint("raise --swa-full-tokens-ratio or --mem-fraction-static")
 }
 

@@ -13,7 +13,8 @@ separated by spaces:
     key>other       the file's name of a field
     dtype=bfloat16  the own class's dtype where the file names none
     vision=27,1152  layers and width of the vision config that the own class constructs;
-                    "-" where it has no such field
+                    "-" where it has no such field; "vision?=" where it constructs one only
+                    when the file has it
     sub:key         a nested config that is read by its own model_type
 
 A line "model_type.key" is of the class of the engine's own that the text config at key has.
@@ -62,7 +63,7 @@ def vision(cls, config):
         return []
     default = getattr(config, "vision_config", None)
     sizes = [getattr(default, key, "-") for key in ("num_hidden_layers", "hidden_size")]
-    return ["vision=%s,%s" % tuple(sizes)]
+    return ["vision%s=%s,%s" % ("" if default else "?", *sizes)]
 
 
 # Other values of what defaults are computed from: a default that moves with them is none.
