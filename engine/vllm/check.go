@@ -103,6 +103,8 @@ func (s *setup) checkClass() *problem.Error {
 			WithHint("--config-format mistral, with the checkpoint's params.json")
 	case v.arch == "NomicBertModel" && int64(v.model.HiddenSize)%v.queries != 0:
 		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "the width, %d, is not a multiple of it", v.model.HiddenSize)
+	case v.drafter && s.drafts == 0:
+		return problem.New(problem.Unsupported, "architectures", v.arch, "drafts for a target, and its class takes sizes from that")
 	case v.arch == "GPTJForCausalLM" && v.model.TiedEmbeddings:
 		return problem.New(problem.Unsupported, v.field("tie_word_embeddings"), true, "GPT-J's head has a bias and is a tensor of its own")
 	case nested && !v.multimodal:

@@ -17,6 +17,7 @@ import (
 	"headcount/engine"
 	"headcount/layout"
 	"headcount/problem"
+	"headcount/weights"
 )
 
 // Engine is vLLM. The zero Engine is [Version].
@@ -196,7 +197,7 @@ func (p *plan) build() *problem.Error {
 	}
 	var err *problem.Error
 	if p.caches, err = s.layerCaches(p.room.caches[:0]); err != nil {
-		return cmp.Or(s.checkProjections(err), err)
+		return cmp.Or(p.beforeBackends(err), err)
 	}
 	p.index()
 	p.result.Resolved.CacheDType = s.cacheDType
@@ -240,6 +241,25 @@ func (p *plan) build() *problem.Error {
 		}
 	}
 	p.ranks()
+	return nil
+}
+
+// beforeBackends is what stops the engine before it looks for a backend that it then does
+// not find: the projections around an attention are built first. Where Transformers' modules
+// run, all of them are.
+func (p *plan) beforeBackends(err *problem.Error) *problem.Error {
+	s := &p.setup
+	switch {
+	case err.Code != problem.Unsupported:
+		return nil
+	case !s.v.transformers:
+		return s.checkProjections()
+	}
+	p.spans = spans(p.room.spans[:0], len(s.v.model.Layers), s.layout.PP)
+	_, refusal := weights.Stages(s.v.model, p.buildOf())
+	if e, ok := refusal.(*problem.Error); ok && e.Code != problem.NotKnown {
+		return e
+	}
 	return nil
 }
 

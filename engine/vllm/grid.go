@@ -190,13 +190,10 @@ func (s *setup) checkGrids() *problem.Error {
 	return nil
 }
 
-// checkProjections is what stops the engine before it looks for a backend that it then does
-// not find: the projections around an attention are built first, of a sparse one only that
-// which expands latents (models/deepseek_v32/attention.py).
-func (s *setup) checkProjections(backend *problem.Error) *problem.Error {
-	if backend.Code != problem.Unsupported {
-		return nil
-	}
+// checkProjections holds the projections of the first attention against their grid; of a
+// sparse one, that which expands latents (models/deepseek_v32/attention.py: the others come
+// after the choice of a backend).
+func (s *setup) checkProjections() *problem.Error {
 	for _, c := range s.v.cuts {
 		if c.param.Part != model.Attention {
 			break

@@ -93,8 +93,7 @@ func (s *setup) rewriteCacheDType(lc *layerCache) {
 // storedAs is the cache dtype as layers see it. Attention of a few classes is built without the
 // cache's configuration (models/falcon.py, modernbert.py).
 func (s *setup) storedAs() string {
-	switch s.v.arch {
-	case "FalconForCausalLM", "ModernBertModel", "ModernBertForSequenceClassification", "ModernBertForTokenClassification":
+	if v := s.v; v.arch == "FalconForCausalLM" || v.model.TextType == "modernbert" && !v.transformers {
 		return "auto"
 	}
 	return s.cacheDType

@@ -26,6 +26,7 @@ type traits struct {
 	onlySilu      []model.Part   // parts whose modules know no other activation
 	transformers  bool           // runs the Transformers class
 	embeds        bool           // the class has a pooler in place of a language-model head
+	drafter       bool           // drafts for a target
 	mtp           bool           // loads the checkpoint's own draft head
 	remote        bool           // needs --trust-remote-code for its config class
 	experts       int64          // routed experts, by the fields that the engine looks at
@@ -69,6 +70,7 @@ func traitsOf(m *model.Model) (t traits) {
 	case info.is('u'):
 		t.onlySilu = []model.Part{model.MLP, model.MoEShared}
 	}
+	t.drafter = info.is('d')
 	t.hybrid = info.is('h') && !onlyAttention(top)
 	t.remote = !top.Known()
 	t.mtp = servesMTP(c, r)

@@ -12,9 +12,8 @@ import (
 // (model_executor/layers/fused_moe/oracle/unquantized.py).
 const flashInferMoE = 128
 
-// weigh fills in what each stage's parameters and buffers take as they are created. A dimension that
-// does not divide stops the engine while it builds the model.
-func (p *plan) weigh() *problem.Error {
+// buildOf is how the engine creates a model's parameters.
+func (p *plan) buildOf() weights.Build {
 	s := &p.setup
 	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, Length: int(s.maxLen), ByPlan: s.v.transformers, NoHead: s.v.embeds, NoTower: s.opt.LanguageModelOnly}
 	b.FusedKDA = s.v.arch == "KimiK3ForConditionalGeneration" && s.drafts == 0 &&
@@ -27,6 +26,13 @@ func (p *plan) weigh() *problem.Error {
 	}
 	b.MXFP4Experts, b.GPTOSSExperts = s.gpu.mxfp4Experts()
 	b.Swizzled, b.KeepsScales = s.ragged(), s.rules.scalesTwice
+	return b
+}
+
+// weigh fills in what each stage's parameters and buffers take as they are created. A dimension that
+// does not divide stops the engine while it builds the model.
+func (p *plan) weigh() *problem.Error {
+	s, b := &p.setup, p.buildOf()
 	if p.named {
 		p.result.Startup.Loading = weights.Allocated(s.v.model, b)
 	}

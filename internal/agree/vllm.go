@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"headcount"
@@ -41,7 +42,7 @@ func VLLM(r *scorecard.Row, planner *headcount.Planner, row *golden.VLLMRow) {
 		return
 	}
 	if row.Error != nil {
-		checkRefusal(r, report, err, row.Error)
+		checkRefusal(r, report, req.Layout.TP, row.Error)
 		return
 	}
 	if report.Error != nil && len(report.Ranks) == 0 {
@@ -182,7 +183,7 @@ func checkResult(r *scorecard.Row, planner *headcount.Planner, req headcount.Req
 	req.KVCacheMemory = want.Available
 	report, err := planner.Plan(context.Background(), req)
 	if want.Error != nil {
-		checkRefusal(r, report, err, want.Error)
+		checkRefusal(r, report, req.Layout.TP, want.Error)
 		return
 	}
 	if err != nil || report.Error != nil {
@@ -212,7 +213,7 @@ func checkResult(r *scorecard.Row, planner *headcount.Planner, req headcount.Req
 type cause struct {
 	message *regexp.Regexp
 	code    problem.Code
-	number  bool // the first group is the offending dimension
+	number  bool // the first group is the offending dimension; where ranks share heads, by which they are divided, the second
 }
 
 // architectureCode stands for either code of an architecture that the engine does not
@@ -221,7 +222,7 @@ const architectureCode problem.Code = "unsupported or unknown_architecture"
 
 var causes = []cause{
 	{regexp.MustCompile(`Total number of attention heads \((\d+)\) must be divisible`), problem.NotDivisible, true},
-	{regexp.MustCompile(`^(\d+) is not divisible by \d+$`), problem.NotDivisible, true},
+	{regexp.MustCompile(`^(\d+) is not divisible by (\d+)$`), problem.NotDivisible, true},
 	{regexp.MustCompile(`is not divisible by weight quantization block`), problem.NotDivisible, false},
 	{regexp.MustCompile(`Decode context parallelism for GQA|exceeds the maximum supp|must be divisible by dcp_size`), problem.IllegalLayout, false},
 	{regexp.MustCompile(`Number of experts in the model must be greater than 0`), problem.IllegalLayout, false},
@@ -236,7 +237,7 @@ var causes = []cause{
 var estimate = regexp.MustCompile(`estimated maximum model length is (\d+)`)
 
 // checkRefusal wants a refusal, with the engine's cause where it names one.
-func checkRefusal(r *scorecard.Row, report *headcount.Report, err error, want *golden.VLLMError) {
+func checkRefusal(r *scorecard.Row, report *headcount.Report, tp int, want *golden.VLLMError) {
 	r.Check("refused", report.Error != nil, true)
 	if report.Error == nil {
 		return
@@ -253,7 +254,11 @@ func checkRefusal(r *scorecard.Row, report *headcount.Report, err error, want *g
 			r.Check("refusal code", got.Code == problem.Unsupported || got.Code == problem.UnknownArchitecture, true)
 		}
 		if c.number {
-			r.Check("refused dimension", got.Value, found[1])
+			dimension := found[1]
+			if dimension == strconv.Itoa(tp) {
+				dimension = found[2]
+			}
+			r.Check("refused dimension", got.Value, dimension)
 		}
 		break
 	}

@@ -99,7 +99,7 @@ var artefacts = []struct {
 	{regexp.MustCompile(`validator 'validate_rope'`), "lists of rotary factors, drawn heads apart from them"},
 	{regexp.MustCompile("^\"?Missing required keys in `rope_parameters`"), "a drawn kind of scaling that lacks the file's other fields"},
 	{regexp.MustCompile(`^'NoneType' object has no attribute`), "a nested config that lost the name of its class"},
-	{regexp.MustCompile(`Config' object has no attribute|^unsupported operand type`), "a field left out that the class has no default for"},
+	{regexp.MustCompile(`Config' object has no attribute|^unsupported operand type|^'num_img_tokens'$`), "a field left out that the class has no default for"},
 	{regexp.MustCompile(`^Padding_idx must be within num_embeddings`), "a vocabulary smaller than the padding token's number"},
 	{regexp.MustCompile(`^Attempting to broadcast a dimension|Found conflicts between 'rope_type=`), "a kind of rotary scaling drawn beside another's fields"},
 	{regexp.MustCompile(`^'full_attention' is not in list|^Unsupported head_dim for fused quant|^Workers disagree on supported KV cache layouts`), "Gemma 4 without full layers, DeepSeek-V4 with another head or a stage without compression"},

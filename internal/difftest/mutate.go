@@ -132,7 +132,7 @@ func (m mutation) object(o map[string]any) {
 
 // isolated tells objects that are not sizes of a decoder.
 func isolated(key string) bool {
-	for _, part := range []string{"vision", "visual", "audio", "rope", "quant", "auto_map", "encoder", "projector", "id2label", "label2id", "task_specific"} {
+	for _, part := range []string{"vision", "visual", "img", "audio", "rope", "quant", "auto_map", "encoder", "projector", "id2label", "label2id", "task_specific"} {
 		if strings.Contains(key, part) {
 			return true
 		}
@@ -169,12 +169,23 @@ func (m mutation) layers(o map[string]any) {
 		}
 		again := m.random.one(3)
 		for _, k := range sortedKeys(o) {
-			o[k] = m.perLayer(o[k], was, now, again)
+			if listsLayers(k, o[k]) {
+				o[k] = m.perLayer(o[k], was, now, again)
+			}
 		}
 	}
 	if pattern, ok := o["hybrid_override_pattern"].(string); ok && o["num_hidden_layers"] == nil {
 		o["hybrid_override_pattern"] = m.perLayer(pattern, len(pattern), 1+m.IntN(8), true)
 	}
+}
+
+// listsLayers tells whether a key may hold an element a layer. Of texts only patterns do, and
+// lists of classes and tokens are of another kind.
+func listsLayers(key string, value any) bool {
+	if _, text := value.(string); text {
+		return strings.Contains(key, "pattern")
+	}
+	return key != "architectures" && !strings.Contains(key, "token")
 }
 
 // perLayer cuts a list of one element a layer to now layers, or draws each from the old
