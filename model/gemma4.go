@@ -1,10 +1,6 @@
 package model
 
-import (
-	"slices"
-
-	"headcount/problem"
-)
+import "slices"
 
 // gemma4 has sliding layers and full ones with wider heads; the last layers may read
 // earlier layers' caches, have an MLP twice as wide, and each layer an embedding of its
@@ -71,15 +67,12 @@ func gemma4Widths(kinds []gemmaKind) map[string]int {
 func (r *reader) gemma4Kinds(layers int, h heads) []gemmaKind {
 	own := layers - r.kvShared(layers)
 	windows, width := r.windows(layers), r.size("intermediate_size")
-	wide, types := r.flag("use_double_wide_mlp", false), r.layerTypes(layers)
+	wide := r.flag("use_double_wide_mlp", false)
 	kinds := make([]gemmaKind, layers)
 	for i := range kinds {
 		k := gemmaKind{heads: h, window: windows[i], shared: i >= own, mlp: width}
 		k.key = r.perLayer(i, "head_dim", h.key)
 		k.value, k.kv = k.key, r.perLayer(i, "num_key_value_heads", h.kv)
-		if types != nil && k.shared && !slices.Contains(types[:own], types[i]) {
-			r.fail(problem.BadValue, "num_kv_shared_layers", "layer %d reads the cache of an earlier %s layer, and there is none", i, types[i])
-		}
 		if wide && k.shared && own > 0 {
 			k.mlp = 2 * width
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"headcount/checkpoint"
 	"headcount/engine"
 	"headcount/model"
 	"headcount/problem"
@@ -105,12 +106,27 @@ func (s *setup) checkClass() *problem.Error {
 		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "the width, %d, is not a multiple of it", v.model.HiddenSize)
 	case v.drafter && s.drafts == 0:
 		return problem.New(problem.Unsupported, "architectures", v.arch, "drafts for a target, and its class takes sizes from that")
+	case v.model.Family == "gemma4" && orphaned(c):
+		return problem.New(problem.BadValue, v.field("num_kv_shared_layers"), nil, "a layer reads the cache of an earlier one of its type, and there is none").
+			WithHint("a smaller num_kv_shared_layers")
 	case v.arch == "GPTJForCausalLM" && v.model.TiedEmbeddings:
 		return problem.New(problem.Unsupported, v.field("tie_word_embeddings"), true, "GPT-J's head has a bias and is a tensor of its own")
 	case nested && !v.multimodal:
 		return problem.New(problem.Unsupported, path, nil, "%s reads the outer level, which holds no language model", v.arch)
 	}
 	return nil
+}
+
+// orphaned tells whether one of the last layers, which read an earlier layer's cache, has
+// no layer of its type before them (models/gemma4.py).
+func orphaned(c *model.Config) bool {
+	types, _ := c.List("layer_types")
+	shared, _ := c.Int("num_kv_shared_layers")
+	own := max(len(types)-int(min(shared, int64(len(types)))), 0)
+	return slices.ContainsFunc(types[own:], func(v checkpoint.Value) bool {
+		kind, _ := v.Text()
+		return !slices.ContainsFunc(types[:own], func(v checkpoint.Value) bool { s, _ := v.Text(); return s == kind })
+	})
 }
 
 // checkActivation refuses an activation that a module of the model's class does not know.

@@ -132,23 +132,31 @@ func (s *setup) checkRotary() *problem.Error {
 		return problem.New(problem.MissingField, s.v.field("rope_scaling")+".original_max_position_embeddings", nil, "the engine takes any kind of scaling of this model for YaRN, which needs it").
 			WithHint("a rope_type of yarn, with its fields")
 	}
-	sets := []*checkpoint.Object{params}
+	if err := s.checkRope(params); err != nil {
+		return err
+	}
 	for _, key := range params.Keys() {
-		if v, _ := params.Get(key); v.Kind() == checkpoint.Dict {
-			sets = append(sets, v.Dict())
+		set, _ := params.Get(key)
+		if served := (model.Rope{LayerType: key}); set.Kind() == checkpoint.Dict && served.Serves(s.v.model.Layers) {
+			if err := s.checkRope(set.Dict()); err != nil {
+				return err
+			}
 		}
 	}
-	for _, set := range sets {
-		kind, _ := set.Get("rope_type")
-		factor, _ := set.Get("factor")
-		if text, _ := kind.Text(); text == "linear" && factor.Kind() == checkpoint.Int {
-			return problem.New(problem.BadValue, s.v.field("rope_scaling")+".factor", factor.Any(), "an integer, and the engine takes a list or a float").
-				WithHint("%v.0", factor.Any())
-		}
-		sections, given := set.Get("mrope_section")
-		if sum := total(sections.List()); given && !s.v.oneDimensional() && sum > 0 && sum != int64(s.v.model.Ropes[0].Dim/2) {
-			return problem.New(problem.BadValue, s.v.field("rope_scaling")+".mrope_section", sum, "sections of %d in all, not the %d of half a head that turns", sum, s.v.model.Ropes[0].Dim/2)
-		}
+	return nil
+}
+
+// checkRope refuses one set of rotary parameters.
+func (s *setup) checkRope(set *checkpoint.Object) *problem.Error {
+	factor, _ := set.Get("factor")
+	if ropeType(set) == "linear" && factor.Kind() == checkpoint.Int {
+		return problem.New(problem.BadValue, s.v.field("rope_scaling")+".factor", factor.Any(), "an integer, and the engine takes a list or a float").
+			WithHint("%v.0", factor.Any())
+	}
+	sections, given := set.Get("mrope_section")
+	half := int64(s.v.model.Ropes[0].Dim / 2)
+	if sum := total(sections.List()); given && !s.v.oneDimensional() && sum > 0 && sum != half {
+		return problem.New(problem.BadValue, s.v.field("rope_scaling")+".mrope_section", sum, "sections of %d in all, not the %d of half a head that turns", sum, half)
 	}
 	return nil
 }
