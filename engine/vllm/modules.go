@@ -1,6 +1,7 @@
 package vllm
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -128,16 +129,12 @@ func (s *setup) checkRotary() *problem.Error {
 		return nil
 	}
 	params := s.v.model.Config.Object("rope_parameters")
-	if _, trained := params.Get("original_max_position_embeddings"); !trained && slices.Contains(yarnOnly, s.v.model.Family) && ropeType(params) != "default" {
-		return problem.New(problem.MissingField, s.v.field("rope_scaling")+".original_max_position_embeddings", nil, "the engine takes any kind of scaling of this model for YaRN, which needs it").
-			WithHint("a rope_type of yarn, with its fields")
-	}
 	if err := s.checkRope(params); err != nil {
 		return err
 	}
 	for _, key := range params.Keys() {
 		set, _ := params.Get(key)
-		if served := (model.Rope{LayerType: key}); set.Kind() == checkpoint.Dict && served.Serves(s.v.model.Layers) {
+		if served := (model.Rope{LayerType: cmp.Or(v4Ropes[key], key)}); set.Kind() == checkpoint.Dict && served.Serves(s.v.model.Layers) {
 			if err := s.checkRope(set.Dict()); err != nil {
 				return err
 			}
@@ -148,6 +145,10 @@ func (s *setup) checkRotary() *problem.Error {
 
 // checkRope refuses one set of rotary parameters.
 func (s *setup) checkRope(set *checkpoint.Object) *problem.Error {
+	if _, trained := set.Get("original_max_position_embeddings"); !trained && slices.Contains(yarnOnly, s.v.model.Family) && ropeType(set) != "default" {
+		return problem.New(problem.MissingField, s.v.field("rope_scaling")+".original_max_position_embeddings", nil, "the engine takes any kind of scaling of this model for YaRN, which needs it").
+			WithHint("a rope_type of yarn, with its fields")
+	}
 	factor, _ := set.Get("factor")
 	if ropeType(set) == "linear" && factor.Kind() == checkpoint.Int {
 		return problem.New(problem.BadValue, s.v.field("rope_scaling")+".factor", factor.Any(), "an integer, and the engine takes a list or a float").
@@ -162,7 +163,10 @@ func (s *setup) checkRope(set *checkpoint.Object) *problem.Error {
 }
 
 // yarnOnly are the families whose classes know one kind of scaling (deepseek_v2.py, AXK1.py).
-var yarnOnly = []string{"deepseek", "deepseek_v32", "glm4_moe_lite", "axk1"}
+var yarnOnly = []string{"deepseek", "deepseek_v32", "deepseek_v4", "glm4_moe_lite", "axk1"}
+
+// v4Ropes are the layers that DeepSeek-V4's sets of rotary parameters serve.
+var v4Ropes = map[string]string{"main": "uncompressed", "compress": "compressed"}
 
 // oneDimensional tells that the engine drops the sections of positions that the config has
 // from a sibling with images (models/config.py, Qwen3_5ForCausalLMConfig).
