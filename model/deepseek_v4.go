@@ -93,11 +93,11 @@ func (r *reader) compressed() compressed {
 	r.from("query_heads", r.Where("num_attention_heads"))
 	r.from("kv_heads", "1 vector a token, whole on every rank")
 	r.from("head_dim", r.Where("head_dim"))
-	r.times("num_attention_heads", v.query, v.width)
+	joined := r.times("num_attention_heads", v.query, v.width)
 	r.times("o_groups", v.groups, v.outRank)
 	r.times("hc_mult", r.times("hc_mult", v.streams, v.streams+2), v.hidden)
-	if r.err == nil && v.query%v.groups != 0 {
-		r.fail(problem.NotDivisible, "num_attention_heads", "not a multiple of o_groups = %d", v.groups)
+	if r.err == nil && joined%v.groups != 0 {
+		r.fail(problem.NotDivisible, "num_attention_heads", "%d elements of all heads are not a multiple of o_groups = %d", joined, v.groups)
 	}
 	return v
 }
