@@ -37,6 +37,7 @@ const (
 	flashInferMLASparseSM120
 	indexerV32
 	indexerV4
+	indexerV41
 	indexerM3
 	indexerPool
 	ringTail
@@ -47,6 +48,7 @@ const (
 	convInkling
 	sparseSWA
 	flashMLASparseV4
+	flashMLASparseV41
 	compressor
 	cpuAttn
 	cpuMLA
@@ -63,7 +65,7 @@ var backendNames = [...]string{"", "FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "F
 	"TRITON_FLASH_ATTN", "TRITON_FLASHINFER", "FLASH_ATTN_DIFFKV", "TRITON_ATTN_DIFFKV", "FLASH_ATTN_MLA", "FLASHMLA",
 	"FLASHINFER_MLA", "TRITON_MLA", "CUTLASS_MLA", "TOKENSPEED_MLA", "FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4",
 	"FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM90", "FLASHINFER_MLA_SPARSE_SM120",
-	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "MINIMAX_M3_SPARSE_INDEXER", "DEEPSEEK_V32_INDEXER", "KPOOL_TAIL", "STEP5_DSA", "STEP5_CSA_SUMMARY", "STEP5_CSA_TAIL_RING", "MINIMAX_M3_SPARSE", "INKLING_SCONV_SWA", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "CompressorBackend",
+	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "DEEPSEEK_V41_INDEXER", "MINIMAX_M3_SPARSE_INDEXER", "DEEPSEEK_V32_INDEXER", "KPOOL_TAIL", "STEP5_DSA", "STEP5_CSA_SUMMARY", "STEP5_CSA_TAIL_RING", "MINIMAX_M3_SPARSE", "INKLING_SCONV_SWA", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "FLASHMLA_SPARSE_DSV41", "CompressorBackend",
 	"CPU_ATTN", "CPU_MLA", "AMX_MLA", "MAMBA1_ATTN", "MAMBA2_ATTN", "GDN_ATTN", "KIMI_K3_KDA", "SHORT_CONV_ATTN", "LINEAR_ATTN"}
 
 // String is the engine's name.
@@ -457,7 +459,7 @@ func (d device) kernelBlocks(b backend, w *want, head, value int64) blocks {
 		return inferSizes
 	case turboQuant:
 		return blocks{exact: []int64{16, 32, 64, 128}}
-	case tritonFlashInfer, flashMLA, indexerV32:
+	case tritonFlashInfer, flashMLA, indexerV32, indexerV41, flashMLASparseV41:
 		return only64
 	case flashInferMLA, tokenSpeedMLA:
 		return pair32

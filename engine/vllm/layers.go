@@ -115,6 +115,8 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 	case model.Indexer:
 		lc.by = indexerV32
 		switch {
+		case s.v.v41():
+			lc.by = indexerV41
 		case c.Ratio > 1 && s.v.v4():
 			lc.by = indexerV4
 		case c.Ratio > 1 && c.DType != 0:
@@ -128,9 +130,13 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		lc.want.cache, lc.want.pool = s.cacheDType, int64(c.Ratio)
 		return nil
 	case model.Ring:
-		lc.by = ringTail
-		if lc.before.DType != 0 {
+		switch {
+		case s.v.v4():
+			lc.by = compressor
+		case lc.before.DType != 0:
 			lc.by = ringStep5
+		default:
+			lc.by = ringTail
 		}
 		return nil
 	case model.Sliding:
@@ -152,6 +158,9 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 	case model.Latent:
 		if s.v.v4() {
 			lc.by = flashMLASparseV4
+			if s.v.v41() {
+				lc.by = flashMLASparseV41
+			}
 			return s.checkV4()
 		}
 	}
@@ -241,6 +250,9 @@ func (s *setup) checkFlash(lc *layerCache) *problem.Error {
 
 // checkV4 refuses a cache dtype that DeepSeek-V4's packing is not.
 func (s *setup) checkV4() *problem.Error {
+	if s.v.v41() && s.gpu.major != 9 {
+		return problem.New(problem.NotKnown, "", nil, "the records of DeepSeek-V4.1 on compute capability %d.%d are not known", s.gpu.major, s.gpu.minor)
+	}
 	if c := s.cacheDType; c != "auto" && modeOf(c) != fp8Tensor {
 		return problem.New(problem.Unsupported, "kv_cache_dtype", c, "DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache").
 			WithHint("kv_cache_dtype fp8")
@@ -379,7 +391,7 @@ func (s *setup) fill(lc *layerCache) *problem.Error {
 	c, w, sp := lc.cache, &lc.want, &lc.spec
 	sp.KeyDim, sp.HeadSlots, sp.KVHeads = int64(c.Attn.KeyDim), 1, 1
 	switch lc.by {
-	case indexerV32, indexerV4, indexerPool:
+	case indexerV32, indexerV4, indexerV41, indexerPool:
 		s.fillIndexer(lc)
 		return nil
 	case ringTail:
@@ -394,7 +406,7 @@ func (s *setup) fill(lc *layerCache) *problem.Error {
 		sp.Class, sp.Quant, sp.DType, sp.Indexer, sp.Content = mlaAttention, plain, c.DType, true, sp.KeyDim*c.DType.Bytes()
 		s.gpu.pack(lc.by, sp, w)
 		return nil
-	case sparseSWA, compressor, flashMLASparseV4:
+	case sparseSWA, compressor, flashMLASparseV4, flashMLASparseV41:
 		s.fillV4(lc)
 		return nil
 	case convInkling: // a head's share in a power of two, so that pages are multiples of each other
@@ -480,7 +492,7 @@ func (s *setup) fillIndexer(lc *layerCache) {
 	sp.KeyDim += sp.KeyDim / 128 * 4
 	sp.Content = sp.KeyDim
 	switch lc.by {
-	case indexerV4:
+	case indexerV4, indexerV41:
 		sp.TokensPerState, sp.Alignment = int64(lc.cache.Ratio), v4Row
 		sp.pad()
 	case indexerPool:
@@ -524,6 +536,7 @@ const (
 	v4Token = 584 // bytes: 448 of fp8 without position, 128 of bfloat16 with it, 8 of scales
 	v4Row   = 576 // bytes
 	v4SWA   = 64  // tokens of a block of the windowed latents
+	v41SWA  = 32  // the same of DeepSeek-V4.1
 )
 
 // fillV4 is a cache of DeepSeek-V4 (models/deepseek_v4): compressed latents, windowed ones,
@@ -537,10 +550,22 @@ func (s *setup) fillV4(lc *layerCache) {
 		sp.Class, sp.CacheDType, sp.V4 = mlaAttention, s.cacheDType, true
 		sp.TokensPerState, sp.StrideTokens = max(int64(c.Ratio), 1), only256.exact[0]
 		lc.none = c.Ratio <= 1
+	case flashMLASparseV41:
+		sp.Class, sp.CacheDType, sp.V4 = mlaAttention, s.cacheDType, true
+		sp.TokensPerState, sp.StrideTokens = int64(c.Ratio), only64.exact[0]
 	case sparseSWA:
 		sp.Class, sp.CacheDType, sp.V4 = slidingMLA, s.cacheDType, true
 		sp.BlockSize, sp.Window, sp.Retained = v4SWA, int64(c.Window), s.retained()
+		if s.v.v41() {
+			sp.BlockSize, sp.Replay = v41SWA, true
+		}
 	case compressor:
+		if c.Kind == model.Ring { // drafts, the token after them and the one before, a power of two of them
+			rows := int64(1) << bits.Len64(uint64(s.drafts+1))
+			*sp = spec{Class: circularBuffer, TokensPerState: 1, StatesPerToken: 1, HeadSlots: 1, KVHeads: 1,
+				KeyDim: sp.KeyDim, DType: c.DType, Content: sp.KeyDim * c.DType.Bytes(), BlockSize: max(8, rows)}
+			return
+		}
 		sp.Class, sp.DType, sp.Quant = slidingMLA, dtype.Float32, plain
 		sp.Content, sp.Window, sp.Retained = sp.KeyDim*4, int64(c.Window), s.retained()
 		sp.BlockSize = 8
@@ -574,10 +599,13 @@ func (s *setup) backendNames(caches []layerCache, from []int32) []string {
 	add := func(runs []layerRun) {
 		for _, r := range runs {
 			for _, lc := range caches[from[r.layer]:from[r.layer+1]] {
+				if lc.by == sparseSWA && s.v.v41() && !slices.Contains(found, flashMLASparseV41) {
+					found = append(found, flashMLASparseV41)
+				}
 				if !slices.Contains(found, lc.by) {
 					found = append(found, lc.by)
 				}
-				if lc.by == sparseSWA && !slices.Contains(found, flashMLASparseV4) {
+				if lc.by == sparseSWA && !s.v.v41() && !slices.Contains(found, flashMLASparseV4) {
 					found = append(found, flashMLASparseV4)
 				}
 			}
@@ -604,7 +632,7 @@ func (s *setup) blockOuter(caches []layerCache) (bool, *problem.Error) {
 	var outer, headMajor, tokenMajor bool
 	for i := range caches {
 		switch by := caches[i].by; by {
-		case indexerV4, ringTail, sparseStep5:
+		case indexerV4, indexerV41, ringTail, sparseStep5:
 			outer = true
 		case flashInfer, tritonFlashInfer:
 			headMajor = headMajor || s.gpu.major == 10

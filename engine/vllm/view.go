@@ -151,6 +151,9 @@ func (v *view) absorbs(c *model.Config) bool {
 // v4 tells whether the model packs its latents as DeepSeek-V4 does.
 func (v *view) v4() bool { return v.mla && compressed(v.model.Config) }
 
+// v41 tells whether it is DeepSeek-V4.1.
+func (v *view) v41() bool { return v.model.Family == "deepseek_v41" }
+
 // compressed tells whether the config gives tokens per latent (get_compress_ratios).
 func compressed(c *model.Config) bool {
 	for _, key := range []string{"compress_ratios", "compress_rates"} {
