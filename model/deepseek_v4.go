@@ -73,8 +73,9 @@ type compressed struct {
 
 	index     indexer
 	experts   experts
-	scoreBias string // of layers whose router scores; "": none
-	table     Param  // of layers that route by token
+	scoreBias string  // of layers whose router scores; "": none
+	table     Param   // of layers that route by token
+	beside    []Param // what else each router has
 }
 
 // compressed reads the fields of compressed attention.

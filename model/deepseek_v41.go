@@ -28,6 +28,10 @@ var deepSeekV41 = family{
 		if method, _ := r.Text("topk_method"); method == "noaux_tc" {
 			v.scoreBias = "ffn.gate.e_score_correction_bias"
 		}
+		vision, _ := intOf(r.Top().Object("vision_config"), "num_hidden_layers")
+		if vision > 0 { // a bias of the scores of a picture's tokens
+			v.beside = []Param{{Name: "ffn.gate.bias_vl", Part: MoERouter, Rows: whole(e.count), DType: dtype.Float32}}
+		}
 		m := r.model()
 		if r.err != nil {
 			return m
@@ -37,8 +41,8 @@ var deepSeekV41 = family{
 		m.QueryHeads, m.KVHeads, m.HeadDim = v.query, 1, v.width
 		m.Layers = perKind(kinds, v.shared)
 		m.Outer = decoder{vocab: vocab}.outer(r, v.hidden, false)
-		m.Outer = append(m.Outer, everywhere(v.head("model.hc_head")...)...)
 		m.Ropes = r.compressedRopes()
+		m.Ropes[0].LayerType, m.Ropes[1].LayerType = "windowed", "pooled"
 		if ids, _ := r.List("engram_layer_ids"); len(ids) > 0 {
 			m.WeightsUnknown = "parameters of engrams"
 		}
@@ -77,7 +81,7 @@ func (r *reader) sharedKinds(layers int) []sharedKind {
 func (v compressed) shared(k sharedKind) *Layer {
 	latents := attn.Geometry{Arch: attn.MLA, QueryHeads: v.query, KVHeads: 1, KeyDim: v.width, LatentDim: v.width}
 	expanded := heads{query: v.query, kv: 1, key: v.width, value: v.width}.geometry()
-	window := Cache{Kind: SlidingLatent, Attn: latents, Expanded: expanded, Window: v.window}
+	window := Cache{Kind: SlidingLatent, Attn: latents, Expanded: expanded, Window: v.window, Ratio: k.ratio}
 	caches := []Cache{window}
 	if k.source && k.ratio > 0 {
 		index := v.index.cache()
@@ -89,7 +93,7 @@ func (v compressed) shared(k sharedKind) *Layer {
 		}
 	}
 	e := v.experts
-	e.scoreBias = v.scoreBias
+	e.scoreBias, e.beside = v.scoreBias, v.beside
 	params := append(v.attention(0), v.sharing(k)...)
 	params = append(params, e.params(v.hidden)...)
 	params = append(params, norm("attn_norm", v.hidden), norm("ffn_norm", v.hidden))
@@ -121,4 +125,27 @@ func (v compressed) sharing(k sharedKind) []Param {
 		params = append(params, norm("attn.compressor.norm", v.width))
 	}
 	return params
+}
+
+// deepSeekV41Tower is a vision transformer and an MLP over the states of some patches; beside
+// them are three vectors that mark a picture, on each stage (vllm models/deepseek_v41/nvidia,
+// vl_model.py).
+func deepSeekV41Tower(t *towers) {
+	c := t.sub("vision_config")
+	width, patch, fold := c.opt("hidden_size", 1024), c.opt("patch_size", 14), c.opt("downsample_ratio", 3)
+	t.conv("vision.patch_embed.proj", width, 3*patch*patch, true)
+	t.vit(vit{name: "vision.blocks", layers: c.opt("num_hidden_layers", 0), width: width, heads: c.opt("num_attention_heads", 16),
+		mlp: c.opt("intermediate_size", 2816), gated: true, qkvBias: true, outBias: true, rms: true,
+		names: vitNames{"attn.wqkv", "attn.wo", "mlp.w1 mlp.w1", "mlp.w2", []string{"norm1", "norm2"}}})
+	t.norm("vision.norm", width, false)
+	t.mlp([]string{"aligner.w1"}, "aligner.w2", width*fold*fold, t.hidden, t.hidden, false, true)
+	t.stage = EveryStage
+	for _, mark := range []string{"image_start", "image_end", "image_newline"} {
+		t.plain(mark, t.hidden)
+		p := &t.params[len(t.params)-1]
+		p.DType = dtype.Float32
+		if mark != "image_newline" {
+			p.Part = Other
+		}
+	}
 }

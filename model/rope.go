@@ -146,6 +146,8 @@ func (rope Rope) serves(l *Layer) bool {
 		return slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Kind != Recurrent && c.Kind != None })
 	case "compressed":
 		return compressed
+	case "pooled", "windowed":
+		return (rope.LayerType == "pooled") == slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Ratio > 0 })
 	case "uncompressed":
 		return !compressed
 	case "sliding_attention", "chunked_attention":

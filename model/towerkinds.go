@@ -57,6 +57,7 @@ var towerKinds = map[string]func(*towers){
 	"AriaForConditionalGeneration":              ariaTower,
 	"MiniMaxM3SparseForConditionalGeneration":   minimaxM3Tower,
 	"CLIPModel":                             clipTower,
+	"DeepseekV41ForCausalLM":                deepSeekV41Tower,
 	"Cosmos3EdgeForConditionalGeneration":   cosmos3EdgeTower,
 	"SiglipModel":                           siglipTower,
 	"CohereCompassForConditionalGeneration": qwen3VLTower,

@@ -58,7 +58,29 @@ func (p *plan) checkModules() *problem.Error {
 	if err := s.checkRotary(); err != nil {
 		return err
 	}
-	return p.checkDeepStack()
+	return cmp.Or(p.checkDeepStack(), p.checkSources())
+}
+
+// checkSources refuses stages that begin between a layer whose compressed latents others read
+// and those others (models/deepseek_v41/attention.py).
+func (p *plan) checkSources() *problem.Error {
+	v := p.setup.v
+	if !v.v41() {
+		return nil
+	}
+	for _, span := range p.spans[1:] {
+		for _, l := range v.model.Layers[span.Start:span.End] {
+			first := l.Caches[0]
+			if first.Kind == model.Latent {
+				break
+			}
+			if first.Ratio > 0 {
+				return problem.New(problem.IllegalLayout, "pipeline_parallel_size", len(p.spans), "PP splits inside a v4.1 kv-sharing group are not supported: a stage begins at layer %d", span.Start).
+					WithHint("a smaller pipeline_parallel_size")
+			}
+		}
+	}
+	return nil
 }
 
 // deepStacked are the classes built as Qwen3-VL is.
