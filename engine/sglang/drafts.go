@@ -171,7 +171,8 @@ func (f *flags) blockModel() (*reading, *problem.Error) {
 	case f.spec.algorithm == "DSPARK" && f.bundled:
 		return f.reading, nil
 	}
-	return nil, problem.New(problem.MissingField, "speculative_draft_model_path", nil, "missing, and %s drafts with a model of its own", f.spec.algorithm).By(name)
+	return nil, problem.New(problem.MissingField, "speculative_draft_model_path", nil, "missing, and %s drafts with a model of its own", f.spec.algorithm).
+		WithHint("--speculative-draft-model-path MODEL").By(name)
 }
 
 // targetLayers refuses a draft that reads layers which the target does not have

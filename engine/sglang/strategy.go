@@ -163,10 +163,12 @@ func (f *flags) blockTokens() *problem.Error {
 func (f *flags) cacheRules() *problem.Error {
 	f.swaRatio, f.stateRatio = orElse(f.swaRatio, 0.8), orElse(f.stateRatio, 0.9)
 	if !(f.swaRatio > 0 && f.swaRatio <= 1) {
-		return problem.New(problem.BadValue, "swa_full_tokens_ratio", f.swaRatio, "not above 0 and at most 1").By(name)
+		return problem.New(problem.BadValue, "swa_full_tokens_ratio", f.swaRatio, "not above 0 and at most 1").
+			WithHint("0.8 is the engine's default for most models").By(name)
 	}
 	if !(f.stateRatio > 0) || f.stateRatio > 1e9 {
-		return problem.New(problem.BadValue, "mamba_full_memory_ratio", f.stateRatio, "not above 0").By(name)
+		return problem.New(problem.BadValue, "mamba_full_memory_ratio", f.stateRatio, "not above 0").
+			WithHint("0.9 is the engine's default").By(name)
 	}
 	if f.multimodal && f.entry.has(unchunked) || f.onePass {
 		f.chunk = -1
