@@ -2,6 +2,7 @@ package sglang
 
 import (
 	"cmp"
+	"strings"
 
 	"headcount/problem"
 )
@@ -93,6 +94,9 @@ func (f *flags) speculative() *problem.Error {
 		f.maxRunning = 48
 	}
 	switch {
+	case s.algorithm == "EAGLE3" && f.opts.Draft != nil && strings.HasPrefix(f.opts.Draft.Architecture, "Gemma4") && strings.HasSuffix(f.opts.Draft.Architecture, "AssistantForCausalLM"):
+		return problem.New(problem.Unsupported, "speculative_algorithm", s.algorithm, "a Gemma 4 assistant reads the target's own cache").
+			WithHint("--speculative-algorithm EAGLE").By(name)
 	case s.algorithm == "STANDALONE" && f.attnDP > 1:
 		return problem.New(problem.Unsupported, "speculative_algorithm", s.algorithm, "does not run with DP attention").By(name)
 	case s.eagle():
