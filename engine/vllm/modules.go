@@ -146,7 +146,11 @@ func (s *setup) scalesCaches() bool {
 // mrope.py asserts that the sections are half of what turns). Embeddings that no layer has
 // are not built.
 func (s *setup) checkRotary() *problem.Error {
-	turns := func(r model.Rope) bool { return r.Serves(s.v.model.Layers) }
+	layers := s.v.model.Layers
+	if s.drafts > 0 {
+		layers = slices.Concat(layers, s.v.model.Draft)
+	}
+	turns := func(r model.Rope) bool { return r.Serves(layers) }
 	if s.v.transformers || !slices.ContainsFunc(s.v.model.Ropes, turns) {
 		return nil
 	}
@@ -156,7 +160,7 @@ func (s *setup) checkRotary() *problem.Error {
 	}
 	for _, key := range params.Keys() {
 		set, _ := params.Get(key)
-		if served := (model.Rope{LayerType: cmp.Or(v4Ropes[key], key)}); set.Kind() == checkpoint.Dict && served.Serves(s.v.model.Layers) {
+		if served := (model.Rope{LayerType: cmp.Or(v4Ropes[key], key)}); set.Kind() == checkpoint.Dict && served.Serves(layers) {
 			if err := s.checkRope(set.Dict()); err != nil {
 				return err
 			}

@@ -34,6 +34,9 @@ var (
 	paddedHeads = []string{"InternVL", "InternS1", "H2OVL", "NVLM_D", "Skyworkr1v", "SkyworkR1V"}
 	// splitAudio split the audio tower; any other leaves it whole.
 	splitAudio = []string{"Qwen2_5Omni", "GlmAsr", "Voxtral", "Whisper"}
+	// fusedTowers are Transformers' own whose queries, keys and values the backend joins and
+	// divides (models/transformers/fusers/qkv.py).
+	fusedTowers = []string{"Kosmos2"}
 	// splitEncoders split what encoder_config describes.
 	splitEncoders = []string{"GraniteSpeech"}
 )
@@ -41,7 +44,7 @@ var (
 // checkTowers refuses ranks that do not divide a tower's heads or widths.
 func (s *setup) checkTowers() *problem.Error {
 	v, tp := s.v, int64(s.layout.TP)
-	if tp == 1 || !v.multimodal || v.transformers || startsWith(v.arch, wholeTowers) {
+	if tp == 1 || !v.multimodal || v.transformers && !startsWith(v.model.Architecture, fusedTowers) || startsWith(v.arch, wholeTowers) {
 		return nil
 	}
 	for i := range towers {
