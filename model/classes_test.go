@@ -3,6 +3,8 @@ package model
 import (
 	"strings"
 	"testing"
+
+	"headcount/checkpoint"
 )
 
 // Every line of the table decodes, is found by its name, and is in order.
@@ -38,6 +40,28 @@ func TestLookupClass(t *testing.T) {
 	c, _ = lookupClass("gemma3")
 	if c.textAttr != "text_config" || c.subConfigs["text_config"] != "gemma3_text" {
 		t.Errorf("gemma3: text in %q of type %q", c.textAttr, c.subConfigs["text_config"])
+	}
+}
+
+// Of some classes the file's text config is laid over the class's own; of others it stands
+// in its place, and what it lacks is its own class's default.
+func TestGivenTextConfig(t *testing.T) {
+	for _, tt := range []struct {
+		config string
+		length int64
+	}{
+		{`{"model_type": "glmasr", "text_config": {"model_type": "llama", "num_hidden_layers": 1}}`, 8192},
+		{`{"model_type": "glmasr", "text_config": {"model_type": "llama", "max_position_embeddings": 4096}}`, 4096},
+		{`{"model_type": "glmasr"}`, 8192},
+		{`{"model_type": "llava", "text_config": {"model_type": "llama", "num_hidden_layers": 1}}`, 2048}, // LLaMA's own
+	} {
+		src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(tt.config)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := NewConfig(src).Int("max_position_embeddings"); n != tt.length {
+			t.Errorf("%s: %d positions, want %d", tt.config, n, tt.length)
+		}
 	}
 }
 
