@@ -186,6 +186,8 @@ type Param struct {
 	ByGroup    bool
 	Transposed bool // stored as [Cols, Rows]
 
+	PerToken bool // a buffer with as many rows as a step has tokens
+
 	// OffPlan: the Transformers class's own tensor parallel plan leaves it whole. Only an
 	// engine that runs that class by its plan heeds it.
 	OffPlan bool

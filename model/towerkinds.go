@@ -57,6 +57,7 @@ var towerKinds = map[string]func(*towers){
 	"AriaForConditionalGeneration":              ariaTower,
 	"MiniMaxM3SparseForConditionalGeneration":   minimaxM3Tower,
 	"CLIPModel":                             clipTower,
+	"Qwen4ExpForConditionalGeneration":      qwen3VLTower,
 	"DeepseekV41ForCausalLM":                deepSeekV41Tower,
 	"Cosmos3EdgeForConditionalGeneration":   cosmos3EdgeTower,
 	"SiglipModel":                           siglipTower,

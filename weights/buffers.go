@@ -72,7 +72,12 @@ func (t *tally) layerBuffers(l *model.Layer) (n int64) {
 		}
 	}
 	for i := range l.Buffers {
-		n += t.bytes(&l.Buffers[i])
+		p := &l.Buffers[i]
+		size := t.bytes(p)
+		if p.PerToken {
+			size = t.times(size, t.build.Step)
+		}
+		n = t.plus(n, size)
 	}
 	if t.build.Layout.EP && t.build.Layout.TP > 1 {
 		for i := range l.Params {

@@ -22,6 +22,7 @@ type Build struct {
 	Spans  []layout.Span // layers of each pipeline stage
 	DType  dtype.Type    // the model's; parameters that have their own keep it
 	Length int           // tokens of the longest request that is served; 0: not known
+	Step   int64         // tokens that are scheduled at once, of which some buffers have a row each
 
 	// AttentionTP is the ranks that share attention and the token embedding where these are
 	// fewer than share the rest, as under SGLang's attention DP. 0: Layout.TP.

@@ -44,6 +44,8 @@ const (
 	sparseStep5
 	summaryStep5
 	ringStep5
+	ringQwen4
+	sparseQwen4
 	sparseM3
 	convInkling
 	sparseSWA
@@ -65,7 +67,7 @@ var backendNames = [...]string{"", "FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "F
 	"TRITON_FLASH_ATTN", "TRITON_FLASHINFER", "FLASH_ATTN_DIFFKV", "TRITON_ATTN_DIFFKV", "FLASH_ATTN_MLA", "FLASHMLA",
 	"FLASHINFER_MLA", "TRITON_MLA", "CUTLASS_MLA", "TOKENSPEED_MLA", "FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4",
 	"FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM90", "FLASHINFER_MLA_SPARSE_SM120",
-	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "DEEPSEEK_V41_INDEXER", "MINIMAX_M3_SPARSE_INDEXER", "DEEPSEEK_V32_INDEXER", "KPOOL_TAIL", "STEP5_DSA", "STEP5_CSA_SUMMARY", "STEP5_CSA_TAIL_RING", "MINIMAX_M3_SPARSE", "INKLING_SCONV_SWA", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "FLASHMLA_SPARSE_DSV41", "CompressorBackend",
+	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "DEEPSEEK_V41_INDEXER", "MINIMAX_M3_SPARSE_INDEXER", "DEEPSEEK_V32_INDEXER", "KPOOL_TAIL", "STEP5_DSA", "STEP5_CSA_SUMMARY", "STEP5_CSA_TAIL_RING", "QWEN4_EXP_EXP_QSA_STATE", "QWEN4_EXP_QSA_TRITON", "MINIMAX_M3_SPARSE", "INKLING_SCONV_SWA", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "FLASHMLA_SPARSE_DSV41", "CompressorBackend",
 	"CPU_ATTN", "CPU_MLA", "AMX_MLA", "MAMBA1_ATTN", "MAMBA2_ATTN", "GDN_ATTN", "KIMI_K3_KDA", "SHORT_CONV_ATTN", "LINEAR_ATTN"}
 
 // String is the engine's name.
@@ -481,7 +483,7 @@ func (d device) kernelBlocks(b backend, w *want, head, value int64) blocks {
 			return blocks{exact: []int64{64 * max(w.pool, 1)}}
 		}
 		return blocks{exact: []int64{32 * max(w.pool, 1), 64 * max(w.pool, 1)}}
-	case compressor, convInkling, ringTail, summaryStep5, ringStep5:
+	case compressor, convInkling, ringTail, summaryStep5, ringStep5, ringQwen4:
 		return anyBlock
 	case cpuMLA:
 		return only16

@@ -105,6 +105,29 @@ func (s *setup) preferredBlock(found []backend, w *want) (int64, *problem.Error)
 	return 0, problem.New(problem.Unsupported, "block_size", nil, "The attention backends share no supported KV cache block size (%s).", strings.Join(names, ", "))
 }
 
+// streamState is the state of a convolution over the streams of Qwen4-Exp, which every rank
+// holds whole; the class counts it whether layers have one or not (models/qwen4_exp,
+// get_mamba_specs_from_config).
+func (s *setup) streamState() int64 {
+	if s.v.model.Family != "qwen4_exp" {
+		return 0
+	}
+	c := s.v.model.Config
+	number := func(key string, def int64) int64 {
+		if n, ok := c.Int(key); ok && n > 0 && n <= maxHeadDim {
+			return n
+		}
+		return def
+	}
+	width, ok := mul(int64(s.v.model.HiddenSize), number("hc_count", 1))
+	rows := (number("ple_conv_kernel_size", 4)-1)*number("ngram_size", 3) + s.drafts
+	n, fits := mul(rows, width)
+	if !ok || !fits || n > maxPage {
+		return 0
+	}
+	return n * s.stateType(s.convDType, s.dtype).Bytes()
+}
+
 // alignBlock makes the attention page at least as large as the state's, and pads the state
 // to it (_align_hybrid_block_size). Whole-model totals decide, so it changes with tensor
 // parallelism.
@@ -128,6 +151,7 @@ func (s *setup) alignBlock(found []backend, w *want) *problem.Error {
 		}
 		state = max(state, n)
 	}
+	state = max(state, s.streamState())
 	if s.stateBytes = state; state == 0 {
 		return nil
 	}

@@ -119,6 +119,9 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 			lc.by = indexerV41
 		case c.Ratio > 1 && s.v.v4():
 			lc.by = indexerV4
+		case c.Ratio > 1 && c.DType == dtype.BFloat16:
+			lc.by = ringQwen4
+			return nil
 		case c.Ratio > 1 && c.DType != 0:
 			lc.by = summaryStep5
 			return nil
@@ -133,6 +136,8 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		switch {
 		case s.v.v4():
 			lc.by = compressor
+		case lc.before == nil:
+			lc.by = ringQwen4
 		case lc.before.DType != 0:
 			lc.by = ringStep5
 		default:
@@ -189,6 +194,9 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 	}
 	if before := lc.before; before != nil && c.Kind != model.Latent {
 		switch {
+		case before.Kind == model.Indexer && before.Ratio > 0:
+			lc.by = sparseQwen4
+			return nil
 		case before.Kind == model.Indexer:
 			lc.by = sparseM3
 			return nil
@@ -398,6 +406,9 @@ func (s *setup) fill(lc *layerCache) *problem.Error {
 		return s.fillRing(lc)
 	case ringStep5:
 		return nil
+	case ringQwen4:
+		s.fillQwen4(lc)
+		return nil
 	case summaryStep5:
 		sp.Class, sp.Quant, sp.DType, sp.TokensPerState = fullAttention, plain, c.DType, int64(c.Ratio)
 		sp.Content = sp.KeyDim * sp.DType.Bytes()
@@ -499,6 +510,22 @@ func (s *setup) fillIndexer(lc *layerCache) {
 		sp.TokensPerState = int64(lc.cache.Ratio)
 	}
 	sp.StrideTokens = slices.Max(s.gpu.kernelBlocks(lc.by, &lc.want, 0, 0).exact)
+}
+
+// fillQwen4 is a cache of Qwen4-Exp's index: the keys of complete runs, or a ring of whole
+// runs for those of the last one and of drafts (models/qwen4_exp/common/qsa_cache.py). The
+// ring keeps three positions beside a key where pictures have some.
+func (s *setup) fillQwen4(lc *layerCache) {
+	const positions = 3 * 8 / 2 // three int64, in elements of two bytes
+	c, sp := lc.cache, &lc.spec
+	sp.Class, sp.Quant, sp.DType, sp.TokensPerState = mlaAttention, plain, c.DType, int64(c.Ratio)
+	if c.Kind == model.Ring {
+		sp.Class, sp.TokensPerState, sp.BlockSize = circularBuffer, 1, up(int64(c.Ratio)+s.drafts, int64(c.Ratio))
+		if s.v.mrope() {
+			sp.KeyDim = up(sp.KeyDim, 4) + positions
+		}
+	}
+	sp.Content = sp.KeyDim * sp.DType.Bytes()
 }
 
 // fillRingStep5 is the cache of the region of tokens that has no summary yet, in a page of the
@@ -632,7 +659,7 @@ func (s *setup) blockOuter(caches []layerCache) (bool, *problem.Error) {
 	var outer, headMajor, tokenMajor bool
 	for i := range caches {
 		switch by := caches[i].by; by {
-		case indexerV4, indexerV41, ringTail, sparseStep5:
+		case indexerV4, indexerV41, ringTail, sparseStep5, ringQwen4:
 			outer = true
 		case flashInfer, tritonFlashInfer:
 			headMajor = headMajor || s.gpu.major == 10

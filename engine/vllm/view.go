@@ -151,6 +151,11 @@ func (v *view) absorbs(c *model.Config) bool {
 // v4 tells whether the model packs its latents as DeepSeek-V4 does.
 func (v *view) v4() bool { return v.mla && compressed(v.model.Config) }
 
+// mrope tells whether positions have a part for each of several axes.
+func (v *view) mrope() bool {
+	return slices.ContainsFunc(v.model.Ropes, func(r model.Rope) bool { return r.Sections })
+}
+
 // v41 tells whether it is DeepSeek-V4.1.
 func (v *view) v41() bool { return v.model.Family == "deepseek_v41" }
 
@@ -327,7 +332,7 @@ func ssmDType(m *model.Model, c, top *model.Config) string {
 			}
 		}
 		return "float32"
-	case strings.HasPrefix(m.Architecture, "Qwen3_5"):
+	case strings.HasPrefix(m.Architecture, "Qwen3_5"), strings.HasPrefix(m.Architecture, "Qwen4Exp"):
 		if s, ok := c.Text("mamba_ssm_dtype"); ok {
 			return s
 		}

@@ -15,7 +15,7 @@ const flashInferMoE = 128
 // buildOf is how the engine creates a model's parameters.
 func (p *plan) buildOf() weights.Build {
 	s := &p.setup
-	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, Length: int(s.maxLen), ByPlan: s.v.transformers, NoHead: s.v.embeds, NoTower: s.opt.LanguageModelOnly}
+	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, Length: int(s.maxLen), Step: s.tokens, ByPlan: s.v.transformers, NoHead: s.v.embeds, NoTower: s.opt.LanguageModelOnly}
 	b.FusedKDA = s.v.arch == "KimiK3ForConditionalGeneration" && s.drafts == 0 &&
 		(s.gpu.major == 9 && s.gpu.minor == 0 || s.gpu.major == 10 || s.gpu.major == 12)
 	if s.gpu.major == 10 {
