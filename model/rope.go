@@ -104,7 +104,7 @@ func (r *reader) rope(params *checkpoint.Object, at rotary, width int) Rope {
 
 // countedByToken are text models whose positions never exceed the tokens, so that tables
 // for parts of a position are no longer than others (vllm qwen3_vl.py, mrope_positions_factor).
-var countedByToken = []string{"qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_5_text", "qwen3_5_moe_text"}
+var countedByToken = []string{"qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp_text"}
 
 // partial is the part of a head that turns.
 func (r *reader) partial(params *checkpoint.Object) (float64, bool) {

@@ -377,6 +377,9 @@ func (p *plan) group() *problem.Error {
 	if err != nil {
 		return err
 	}
+	if err := p.agreeOnRings(); err != nil {
+		return err
+	}
 	gs, pads, err := p.all.groups(outer, s.noHybrid)
 	if err != nil {
 		return err

@@ -652,6 +652,29 @@ func (s *setup) backendNames(caches []layerCache, from []int32) []string {
 	return names
 }
 
+// rings are the backends whose rings or summaries lie beside a layer's keys in each block.
+var rings = []backend{ringTail, sparseStep5, ringQwen4}
+
+// agreeOnRings refuses stages of which some have layers with a ring and others have not: each
+// worker supports other layouts of memory (v1/attention/backends/utils.py).
+func (p *plan) agreeOnRings() *problem.Error {
+	if len(p.spans) == 1 || !slices.ContainsFunc(p.caches, func(lc layerCache) bool { return slices.Contains(rings, lc.by) }) {
+		return nil
+	}
+	with := 0
+	for stage := range p.spans {
+		found, _ := p.backendsOn(stage)
+		if slices.ContainsFunc(found, func(b backend) bool { return slices.Contains(rings, b) }) {
+			with++
+		}
+	}
+	if with == 0 || with == len(p.spans) {
+		return nil
+	}
+	return problem.New(problem.IllegalLayout, "pipeline_parallel_size", len(p.spans), "Workers disagree on supported KV cache layouts: %d of %d stages have layers with a ring", with, len(p.spans)).
+		WithHint("a smaller pipeline_parallel_size")
+}
+
 // blockOuter tells whether blocks lie outside of layers in memory
 // (v1/attention/backends/utils.py, resolve_kv_cache_layout): only DeepSeek-V4's indexer
 // and rings ask for it. Backends that ask for what excludes each other are refused.

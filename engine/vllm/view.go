@@ -153,7 +153,8 @@ func (v *view) v4() bool { return v.mla && compressed(v.model.Config) }
 
 // mrope tells whether positions have a part for each of several axes.
 func (v *view) mrope() bool {
-	return slices.ContainsFunc(v.model.Ropes, func(r model.Rope) bool { return r.Sections })
+	sections, _ := v.model.Config.Object("rope_parameters").Get("mrope_section")
+	return v.multimodal && len(sections.List()) > 0
 }
 
 // v41 tells whether it is DeepSeek-V4.1.
