@@ -111,10 +111,24 @@ func (s *setup) checkClass() *problem.Error {
 			WithHint("a smaller num_kv_shared_layers")
 	case v.arch == "GPTJForCausalLM" && v.model.TiedEmbeddings:
 		return problem.New(problem.Unsupported, v.field("tie_word_embeddings"), true, "GPT-J's head has a bias and is a tensor of its own")
+	case nested && startsWith(v.arch, builtByName) && nameless(c):
+		return problem.New(problem.Unsupported, path+".architectures", nil, "No model architectures are specified, and Transformers has no class for a decoder of type %s", c.ModelType())
 	case nested && !v.multimodal:
 		return problem.New(problem.Unsupported, path, nil, "%s reads the outer level, which holds no language model", v.arch)
 	}
 	return nil
+}
+
+// builtByName are the wrappers that look their language model up by the architectures of its
+// own config (models/utils.py, init_vllm_registered_model), beginnings of their names.
+var builtByName = []string{"Mistral3For", "PixtralFor", "LlavaNextFor", "LlavaOnevisionFor", "InternS1For", "GraniteSpeechFor", "Blip2For", "LightOnOCRFor", "VoxtralFor"}
+
+// nameless tells whether a text config names no architecture and has a type of which nobody
+// derives one (config/vllm.py, with_hf_config).
+func nameless(c *model.Config) bool {
+	named, _ := c.List("architectures")
+	_, causal := model.ClassNames(c.ModelType())
+	return len(named) == 0 && causal == ""
 }
 
 // orphaned tells whether one of the last layers, which read an earlier layer's cache, has

@@ -104,7 +104,6 @@ var artefacts = []struct {
 	{regexp.MustCompile(`^Attempting to broadcast a dimension|Found conflicts between 'rope_type=`), "a kind of rotary scaling drawn beside another's fields"},
 	{regexp.MustCompile(`^'full_attention' is not in list|^Unsupported head_dim for fused quant|^Workers disagree on supported KV cache layouts`), "Gemma 4 without full layers, DeepSeek-V4 with another head or a stage without compression"},
 	{regexp.MustCompile(`^expert parallel group is not initialized`), "a model of experts that lost them"},
-	{regexp.MustCompile(`^No model architectures are specified`), "a tower whose config names no class (Mistral Small 4)"},
 }
 
 func artefact(message string) bool {
