@@ -231,8 +231,9 @@ func (f *flags) fa3From80() string {
 // hybridOnBlackwell: trtllm_mha wants pages, which a prefix cache of states without an
 // extra buffer does not have (model_overrides/qwen3_5.py).
 func (f *flags) hybridOnBlackwell() {
+	pages := f.defaultBackend() == "trtllm_mha" // by the page size that was asked for
 	f.backend, f.page = "triton", 1
-	if f.defaultBackend() == "trtllm_mha" && (f.extraBuffer() || f.noRadix || f.spec.algorithm != "") {
+	if pages && (f.extraBuffer() || f.noRadix || f.spec.algorithm != "") {
 		f.backend, f.page = "trtllm_mha", 64
 	}
 }
