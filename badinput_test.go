@@ -521,6 +521,50 @@ func TestParseRequestRefuses(t *testing.T) {
 	}
 }
 
+// A family reads lists and objects of its own: what is no list is refused by its name, and a
+// depth beyond reason is refused before it is built.
+func TestWrongFieldsOfFamilies(t *testing.T) {
+	with := func(more map[string]string, key, value string) json.RawMessage {
+		fields := map[string]string{"head_dim": "128", "num_hidden_layers": "4", key: value}
+		for key, value := range more {
+			if fields[key] == "" {
+				fields[key] = value
+			}
+		}
+		return decoderWith(fields)
+	}
+	minimax := map[string]string{"architectures": `["MiniMaxM3SparseForCausalLM"]`, "model_type": `"minimax_m3_text"`,
+		"num_local_experts": "8", "num_experts_per_tok": "2", "dense_intermediate_size": "8192"}
+	sparse := func(config string) json.RawMessage { return with(minimax, "sparse_attention_config", config) }
+	step5 := map[string]string{"architectures": `["Step5ForCausalLM"]`, "model_type": `"step5"`, "num_attention_groups": "8", "moe_num_experts": "8", "moe_top_k": "2",
+		"moe_intermediate_size": "1024", "share_expert_dim": "1024", "sliding_window": "512", "sparse_config": `{"num_provider_groups": 8, "sparse_indexer_num_heads": 16}`}
+	qwen3Next := map[string]string{"architectures": `["Qwen3NextForCausalLM"]`, "model_type": `"qwen3_next"`}
+	for _, tt := range []struct {
+		name, field string
+		config      json.RawMessage
+	}{
+		{"a number for a list", "sparse_attention_config.sparse_attention_freq", sparse(`{"sparse_num_index_heads": 8, "sparse_index_dim": 128, "sparse_attention_freq": 1}`)},
+		{"a list of text", "sparse_attention_config.sparse_attention_freq", sparse(`{"sparse_num_index_heads": 8, "sparse_index_dim": 128, "sparse_attention_freq": ["yes"]}`)},
+		{"an index without width", "sparse_attention_config.sparse_index_dim", sparse(`{"sparse_num_index_heads": 8, "sparse_attention_freq": [1, 1, 1, 1]}`)},
+		{"an index without heads", "sparse_attention_config.sparse_num_index_heads", sparse(`{"sparse_index_dim": 128, "sparse_attention_freq": [1, 1, 1, 1]}`)},
+		{"2^31 MTP layers", "num_mtp_modules", with(minimax, "num_mtp_modules", "2147483647")},
+		{"2^31 MTP layers with types", "num_nextn_predict_layers", with(step5, "num_nextn_predict_layers", "2147483647")},
+		{"2^31 MTP layers of a default", "num_nextn_predict_layers", with(qwen3Next, "num_nextn_predict_layers", "2147483647")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if e := wrong(t, headcount.Request{Config: tt.config}); e.Field != tt.field {
+				t.Errorf("%s of %q: %v; want it of %s", e.Code, e.Field, e, tt.field)
+			}
+		})
+	}
+	for _, list := range []string{"null", "[]", "[0, 1]", "[1, 1, 1, 1, 1, 1, 1, 1]"} {
+		config := sparse(`{"sparse_num_index_heads": 8, "sparse_index_dim": 128, "sparse_attention_freq": ` + list + `}`)
+		if _, err := (&headcount.Planner{}).Model(context.Background(), headcount.Request{Config: config}); err != nil {
+			t.Errorf("%s: %v", list, err)
+		}
+	}
+}
+
 // Whatever the numbers, an answer is sound: drawn configs of a few families on drawn
 // layouts and flags.
 func TestDrawnConfigs(t *testing.T) {

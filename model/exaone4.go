@@ -20,7 +20,7 @@ var exaone4 = family{
 			windows: r.windows(r.layers()),
 		}
 		if r.ModelType() != "exaone4" || strings.HasPrefix(r.arch, "Exaone4_5") {
-			d.nextN = r.opt("num_nextn_predict_layers", 1)
+			d.nextN = r.nextAt("num_nextn_predict_layers", 1)
 		}
 		if d.nextN > 0 && len(d.windows) > 0 {
 			d.nextJoin, d.nextWindow = shardedJoin(r.size("hidden_size")), d.windows[0] // counted as layer 0

@@ -20,7 +20,7 @@ var exaoneMoE = family{
 			windows:   windows,
 			experts:   e,
 			sparse:    r.sparseByType(layers),
-			nextN:     r.opt("num_nextn_predict_layers", 1),
+			nextN:     r.nextAt("num_nextn_predict_layers", 1),
 			nextDense: true,
 			nextJoin:  shardedJoin(hidden),
 		}

@@ -26,15 +26,19 @@ var minimaxM3 = family{
 			gated: true, heads: h, qkNorm: normPerHead, untied: true,
 			intermediate: r.opt("dense_intermediate_size", 0),
 			experts:      e,
-			nextN:        r.opt("num_mtp_modules", 1), nextJoin: []Param{
+			nextN:        r.nextAt("num_mtp_modules", 1), nextJoin: []Param{
 				linear("eh_proj", Other, whole(hidden), whole(2*hidden)),
 				norm("enorm", hidden), norm("hnorm", hidden), norm("final_layernorm", hidden)},
 		}
 		if freq, ok := r.List("moe_layer_freq"); ok {
 			d.sparse = r.marked("moe_layer_freq", freq)
 		}
-		if list, ok := r.Object("sparse_attention_config").Get("sparse_attention_freq"); ok && r.err == nil {
-			f, chosen := r.blockSparse(h, hidden), r.marked("sparse_attention_config", list.List())
+		if freq, ok := r.Object("sparse_attention_config").Get("sparse_attention_freq"); ok && freq.Kind() != checkpoint.Null && r.err == nil {
+			const key = "sparse_attention_config.sparse_attention_freq"
+			if freq.Kind() != checkpoint.List {
+				r.fail(problem.BadValue, key, "%v is not a list", freq.Any())
+			}
+			f, chosen := r.blockSparse(h, hidden), r.marked(key, freq.List())
 			d.nextForm = f
 			d.form = func(layer int) *form {
 				if chosen(layer) {
@@ -52,7 +56,13 @@ var minimaxM3 = family{
 func (r *reader) blockSparse(h heads, hidden int) *form {
 	const key = "sparse_attention_config"
 	n, width := r.within(key, "sparse_num_index_heads", 0), r.within(key, "sparse_index_dim", 0)
-	if n != h.kv && r.err == nil {
+	switch {
+	case r.err != nil:
+	case n == 0:
+		r.fail(problem.MissingField, key+".sparse_num_index_heads", "missing, and the class has no default for it")
+	case width == 0:
+		r.fail(problem.MissingField, key+".sparse_index_dim", "missing, and the class has no default for it")
+	case n != h.kv:
 		r.fail(problem.Unsupported, key, "%d heads of the index and %d KV heads: not as many", n, h.kv)
 	}
 	index := Cache{Kind: Indexer, DType: dtype.BFloat16,
@@ -68,12 +78,8 @@ func (r *reader) blockSparse(h heads, hidden int) *form {
 	}
 }
 
-// marked returns whether a layer's entry of a list is not 0; nil where there is no list, and
-// false beyond its end.
+// marked returns whether a layer's entry of a list is not 0, false beyond its end.
 func (r *reader) marked(key string, list []checkpoint.Value) func(layer int) bool {
-	if list == nil {
-		return nil
-	}
 	on := make([]bool, len(list))
 	for i, v := range list {
 		n, isInt := v.Int()

@@ -5,14 +5,22 @@ import "headcount/problem"
 // nextN reads how many MTP layers a checkpoint holds beside the decoder's.
 func (r *reader) nextN() int {
 	for _, key := range []string{"num_nextn_predict_layers", "num_mtp_layers"} {
-		if n, ok := r.whole(key, 0); ok {
-			if n > maxLayers {
-				r.fail(problem.BadValue, key, "more than %d layers", maxLayers)
-			}
-			return n
+		if _, ok := r.whole(key, 0); ok {
+			return r.nextAt(key, 0)
 		}
 	}
 	return 0
+}
+
+// nextAt reads the number of MTP layers at a key, def where it is absent or null. What is
+// refused is not built.
+func (r *reader) nextAt(key string, def int) int {
+	n := r.opt(key, def)
+	if n > maxLayers {
+		r.fail(problem.BadValue, key, "more than %d layers", maxLayers)
+		return 0
+	}
+	return n
 }
 
 // draft are the checkpoint's MTP layers: each a decoder layer of the last kind, or of its

@@ -10,7 +10,7 @@ var qwen3Next = family{
 	types:         []string{"qwen3_next"},
 	resolve: func(r *reader) *Model {
 		d := r.deltaNetDecoder(qwen3NextProjections)
-		d.nextN = r.opt("num_nextn_predict_layers", 1)
+		d.nextN = r.nextAt("num_nextn_predict_layers", 1)
 		d.everywhere, d.untied = []Part{Embedding, Head}, true
 		d.experts, d.sparse = r.qwenExperts(), r.qwenSparse()
 		d.experts.sharedGate = "mlp.shared_expert_gate"
@@ -27,7 +27,7 @@ var qwen3_5 = family{
 	types: []string{"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"},
 	resolve: func(r *reader) *Model {
 		d := r.deltaNetDecoder(qwen3_5Projections)
-		d.nextN = r.opt("mtp_num_hidden_layers", 1)
+		d.nextN = r.nextAt("mtp_num_hidden_layers", 1)
 		d.everywhere = []Part{Embedding}
 		if r.ModelType() == "qwen3_5_moe_text" {
 			d.experts = r.qwenExperts()
