@@ -130,7 +130,7 @@ func (r *Report) requests() *float64 {
 
 // exactly is the flag that fixes the pool, and the fraction that leaves as much.
 func (a *adviser) exactly() []Advice {
-	m, pool := a.report.Memory, *a.report.KVCache.AvailableBytes
+	m, pool := a.report.Memory, *a.report.KVCache.AvailableBytes+a.report.StateBytes()
 	if a.report.Engine.Name != "vllm" {
 		reserved := m.Term("reserved")
 		if a.report.PoolEstimated() {

@@ -3,6 +3,7 @@ package headcount
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -246,12 +247,34 @@ func (r *Report) poolStep() Step {
 	}
 	kv := r.Memory.KVBytes
 	s.Lines = append(s.Lines, fmt.Sprintf("= %-22s %10s  (%s to %s)", "pool, estimated", units.Bytes(kv.P50), units.Bytes(kv.P10), units.Bytes(kv.P90)))
+	if states := r.StateBytes(); states > 0 {
+		s.Lines = append(s.Lines, fmt.Sprintf("− %-22s %10s  %s slots", "states", units.Bytes(states), units.Group(*r.KVCache.MambaSlots)),
+			fmt.Sprintf("= %-22s %10s", "for tokens", units.Bytes(available)))
+	}
 	return s
 }
 
 // PoolEstimated reports whether the pool came out of the device's bill, and was not given.
 func (r *Report) PoolEstimated() bool {
-	return r.Memory != nil && r.Memory.KVBytes != nil && r.KVCache.AvailableBytes != nil && r.Memory.KVBytes.P50 == *r.KVCache.AvailableBytes
+	return r.KVCache.AvailableBytes != nil && slices.ContainsFunc(r.Notes, func(n engine.Note) bool { return n.ID == poolEstimated })
+}
+
+// StateBytes is what SGLang's slots of states take of a rank's pool before tokens do: the
+// report's available bytes are the rest.
+func (r *Report) StateBytes() int64 {
+	if r.KVCache.MambaSlots == nil || r.KVCache.AvailableBytes == nil {
+		return 0
+	}
+	if r.PoolEstimated() {
+		return r.Memory.KVBytes.P50 - *r.KVCache.AvailableBytes
+	}
+	bytes := int64(0)
+	for _, p := range r.KVCache.Pools {
+		if p.Name == "state" {
+			bytes += p.KBytes + p.VBytes
+		}
+	}
+	return bytes
 }
 
 // blocksStep: how much of its unit the pool holds.

@@ -106,6 +106,9 @@ func (req *Request) checkDevice(gpu *hw.Accelerator) error {
 	return nil
 }
 
+// poolEstimated is the note of a pool that was not given.
+const poolEstimated = "pool-estimated"
+
 // estimatePool plans once more with the middle of the pool's band.
 func (r *Report) estimatePool(eng engine.Engine, job engine.Job) error {
 	band := r.Memory.KVBytes
@@ -120,7 +123,7 @@ func (r *Report) estimatePool(eng engine.Engine, job engine.Job) error {
 	r.Ranks, r.KVCache, r.Log = res.Ranks, res.KVCache, res.Log
 	r.Model.MaxModelLen = res.Model.MaxModelLen // the pool's, if it was to be as long as fits
 	r.estimateTokens(band)
-	r.note("pool-estimated", "info", fmt.Sprintf("the pool is an estimate, %.1f GiB a rank within %.1f to %.1f: tokens and log line move with it; --kv-cache-memory fixes it",
+	r.note(poolEstimated, "info", fmt.Sprintf("the pool is an estimate, %.1f GiB a rank within %.1f to %.1f: tokens and log line move with it; --kv-cache-memory fixes it",
 		gib(band.P50), gib(band.P10), gib(band.P90)))
 	return err
 }
@@ -143,8 +146,10 @@ func (r *Report) estimateTokens(band *vram.Band) {
 
 // doubtPool warns of a pool that was given and that the device cannot have left.
 func (r *Report) doubtPool() {
-	given, most := r.KVCache.AvailableBytes, r.Memory.KVBytes.P90
-	if given != nil && *given > most {
-		r.note("pool-exceeds-device", "warning", fmt.Sprintf("a pool of %.1f GiB is more than the device has left beside the weights: at most %.1f GiB by our estimate", gib(*given), gib(most)))
+	if r.KVCache.AvailableBytes == nil {
+		return
+	}
+	if given, most := *r.KVCache.AvailableBytes+r.StateBytes(), r.Memory.KVBytes.P90; given > most {
+		r.note("pool-exceeds-device", "warning", fmt.Sprintf("a pool of %.1f GiB is more than the device has left beside the weights: at most %.1f GiB by our estimate", gib(given), gib(most)))
 	}
 }

@@ -262,8 +262,13 @@ func poolRows(r *headcount.Report) []Row {
 		return nil
 	}
 	pool := Row{ID: "kv_pool", Name: "KV cache pool", PerRank: units.Bytes(*r.KVCache.AvailableBytes).String(), How: "as given", Step: headcount.StepPool}
+	states := ""
+	if n := r.StateBytes(); n > 0 {
+		states = fmt.Sprintf(" − %.1f states", gib(n))
+		pool.How = fmt.Sprintf("%.1f GiB as given%s", gib(*r.KVCache.AvailableBytes+n), states)
+	}
 	if len(r.Advice) > 0 && r.Error == nil {
-		pool.How = "as given; " + r.Advice[0].String() + " should leave it"
+		pool.How += "; " + r.Advice[0].String() + " should leave it"
 	}
 	if m := r.Memory; r.PoolEstimated() {
 		taken := 0.0
@@ -271,7 +276,7 @@ func poolRows(r *headcount.Report) []Row {
 			taken += gib(t.P50)
 		}
 		half := gib(m.KVBytes.P90-m.KVBytes.P10) / 2
-		pool.How = fmt.Sprintf("%s − %.1f weights − %.1f ± %.1f at peak", have(r), gib(*m.WeightsBytes), taken, half)
+		pool.How = fmt.Sprintf("%s − %.1f weights − %.1f ± %.1f at peak%s", have(r), gib(*m.WeightsBytes), taken, half, states)
 	}
 	return []Row{pool}
 }

@@ -67,7 +67,7 @@ func bar(r *headcount.Report, label string) Bar {
 		b.Parts = append(b.Parts, p)
 	}
 	if pool := r.KVCache.AvailableBytes; pool != nil {
-		p := Part{Name: "kv_pool", Label: "KV pool", Bytes: *pool, Source: "as given"}
+		p := Part{Name: "kv_pool", Label: "KV pool", Bytes: *pool + r.StateBytes(), Source: "as given"}
 		if b.Estimated {
 			p.P10, p.P90, p.Source = &r.Memory.KVBytes.P10, &r.Memory.KVBytes.P90, "what the engine's share leaves"
 		}
