@@ -33,7 +33,7 @@ func TestAdviceIsTrue(t *testing.T) {
 	}
 	req.KVCacheMemory, _ = strconv.ParseInt(advice[0].Value, 10, 64)
 	again, err := headcount.Plan(context.Background(), req)
-	if err != nil || *again.KVCache.Tokens != *r.KVCache.Tokens || again.Log[0] != r.Log[0] {
+	if err != nil || *again.KVCache.Tokens != *r.KVCache.Tokens || again.Log[0] != r.Log[0] || again.PoolEstimated() {
 		t.Errorf("%s: %v, %v", advice[0], again.Log, err)
 	}
 	// 768 rows less: in the pass 14 bytes a logit and a hidden state, down to the forward pass;
@@ -46,11 +46,15 @@ func TestAdviceIsTrue(t *testing.T) {
 // A pool that is given has the fraction that leaves as much: with that alone the plan has it
 // again, to what four digits hold.
 func TestFractionOfAPool(t *testing.T) {
-	for _, engineName := range []string{"vllm", "sglang"} {
-		req := headcount.Request{Model: "llama-3-70b", GPU: "h100", Engine: engineName, Layout: layout.Layout{TP: 8}, Options: engine.Options{KVCacheMemory: 40 << 30}}
-		_, advice := advise(t, req)
+	for _, of := range []struct{ engine, model string }{{"vllm", "llama-3-70b"}, {"sglang", "llama-3-70b"}, {"sglang", "qwen3-next"}} { // the last one's states take their part first
+		engineName := of.engine
+		req := headcount.Request{Model: of.model, GPU: "h100", Engine: engineName, Layout: layout.Layout{TP: 8}, Options: engine.Options{KVCacheMemory: 40 << 30}}
+		given, advice := advise(t, req)
 		if len(advice) == 0 {
 			t.Fatalf("%s: nothing", engineName)
+		}
+		if given.PoolEstimated() {
+			t.Errorf("%s of %s: a pool that is given is no estimate", engineName, of.model)
 		}
 		f, err := strconv.ParseFloat(advice[0].Value, 64)
 		if err != nil {
@@ -66,7 +70,7 @@ func TestFractionOfAPool(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if off := *r.KVCache.AvailableBytes - 40<<30; off < -16<<20 || off > 16<<20 {
+		if off := *r.KVCache.AvailableBytes + r.StateBytes() - 40<<30; off < -16<<20 || off > 16<<20 || !r.PoolEstimated() {
 			t.Errorf("%s %s: %d bytes off", engineName, advice[0], off)
 		}
 	}

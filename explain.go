@@ -125,7 +125,11 @@ func dtypeStep(rank *engine.Rank) Step {
 		case run.StateBytes != nil:
 			s.Lines = append(s.Lines, fmt.Sprintf("%s: a state of %s per request", run.Kind, units.Bytes(*run.StateBytes)))
 		case run.BlockSize > 0:
-			s.Lines = append(s.Lines, fmt.Sprintf("%s: %s = %s B a token", run.Kind, run.Elements(), units.Group(run.PageUnpadded/int64(run.BlockSize))))
+			bytes, is := run.PageUnpadded/int64(run.BlockSize), " ="
+			if bytes != int64(max(run.KVHeads, 1)*(run.KeyDim+run.ValueDim))*run.DType.Bytes() {
+				is = ", as the engine packs or pools them:"
+			}
+			s.Lines = append(s.Lines, fmt.Sprintf("%s: %s%s %s B a token", run.Kind, run.Elements(), is, units.Group(bytes)))
 		}
 	}
 	s.Lines = unique(s.Lines)
@@ -173,7 +177,14 @@ func (r *Report) pageStep(rank *engine.Rank) Step {
 	}
 	s := Step{ID: StepUnit, Title: "vLLM's unit, the block"}
 	for _, g := range r.KVCache.Groups {
-		line := fmt.Sprintf("a group of %d layers (%s): blocks of %d tokens, page %s B a layer", g.Layers, g.Kind, g.BlockSize, units.Group(g.PageSize))
+		layers, page := fmt.Sprintf("%d layers", g.Layers), "a layer"
+		if len(r.Ranks) > 1 {
+			layers += " of all stages"
+		}
+		if g.Kind == uniform {
+			page = "for all of them"
+		}
+		line := fmt.Sprintf("a group of %s (%s): blocks of %d tokens, page %s B %s", layers, g.Kind, g.BlockSize, units.Group(g.PageSize), page)
 		if rank.BytesPerBlock != nil && len(r.KVCache.Groups) > 1 && len(r.Ranks) == 1 {
 			line += ", " + padding(rank, g)
 		}
@@ -190,6 +201,9 @@ func (r *Report) pageStep(rank *engine.Rank) Step {
 	return s
 }
 
+// uniform is the kind of a group of unlike layers, whose page is that of all its layers.
+const uniform = "UniformTypeKVCacheSpecs"
+
 // padding is what a block of group g holds that no layer uses: layers that fill the group
 // up to the largest, and pages made equal.
 func padding(rank *engine.Rank, g engine.Group) string {
@@ -200,7 +214,11 @@ func padding(rank *engine.Rank, g engine.Group) string {
 			page = run.PageUnpadded
 		}
 	}
-	waste := *rank.BytesPerBlock - int64(g.Layers)*page
+	used := int64(g.Layers) * page
+	if g.Kind == uniform {
+		used = g.PageSize
+	}
+	waste := *rank.BytesPerBlock - used
 	if waste <= 0 {
 		return "no padding"
 	}
@@ -235,6 +253,9 @@ func (r *Report) poolStep() Step {
 	share := units.Bytes(r.Memory.TotalBytes).String()
 	if r.Engine.Name == "vllm" {
 		share = fmt.Sprintf("%.2f of %s", r.Memory.Fraction, share)
+	}
+	if len(r.Ranks) > 1 {
+		share += fmt.Sprintf(", on stage %d, which leaves least", r.Memory.Stage)
 	}
 	s := step(StepPool, "The pool of a rank", share,
 		fmt.Sprintf("− %-22s %10s", "weights", units.Bytes(*r.Memory.WeightsBytes)))

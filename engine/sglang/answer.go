@@ -2,6 +2,7 @@ package sglang
 
 import (
 	"fmt"
+	"math"
 
 	"headcount/attn"
 	"headcount/dtype"
@@ -145,8 +146,9 @@ func (a *answer) fill() {
 		c.Pools = append(c.Pools, engine.Pool{Name: "state", Tokens: z.slots, KBytes: add(conv, draftConv), VBytes: add(temporal, draftTemporal)})
 	}
 	for i, tokens := range z.byStage {
-		pages := tokens / s.page
-		a.Ranks[i].NumBlocks = &pages
+		if pages := tokens / s.page; tokens < align(math.MaxInt64, s.page) { // a stage without attention sets no limit
+			a.Ranks[i].NumBlocks = &pages
+		}
 	}
 	c.Concurrency = append(a.fits[:0], engine.Concurrency{Tokens: s.context, Requests: s.requests(z, s.context)})
 	for _, tokens := range a.flags.opts.ConcurrencyAt {

@@ -174,6 +174,9 @@ func cacheRows(r, unsplit *headcount.Report, rank *engine.Rank) []Row {
 		if rank.Stage == 0 && r.Model.Parameters != nil {
 			w.WholeModel = units.Bytes(*r.Model.WeightBytes).String()
 			w.How = units.Group(*r.Model.Parameters) + " parameters"
+			if each := *r.Model.WeightBytes / max(*r.Model.Parameters, 1); r.Model.Quantization == nil && each != r.Model.DType.Bytes() {
+				w.How += fmt.Sprintf(", in the checkpoint %d B each", each)
+			}
 		}
 		rows = append(rows, w)
 	}
