@@ -116,6 +116,12 @@ func showColumns(a *app, columns []*headcount.Report) {
 	line("copies of each KV head", ranked0(func(r *headcount.Report) string { return strconv.Itoa(r.Ranks[0].KVReplication) + "×" }))
 	line("weights, a rank", ranked0(func(r *headcount.Report) string { return bytesOrNone(r.Ranks[0].WeightBytes) }))
 	line("reserved, a rank", reserved)
+	line("slots of states, a rank", func(r *headcount.Report) string {
+		if n := r.StateBytes(); n > 0 {
+			return units.Bytes(n).String()
+		}
+		return ""
+	})
 	line("KV cache pool, a rank", func(r *headcount.Report) string { return bytesOrNone(r.KVCache.AvailableBytes) })
 	line("tokens in it", func(r *headcount.Report) string {
 		if n := r.KVCache.Tokens; n != nil {

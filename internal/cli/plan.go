@@ -150,6 +150,9 @@ func (a *app) runJobs(ctx context.Context, name string) error {
 			return problem.New(problem.Unreadable, "--jobs", name, "%s", errors.Unwrap(err))
 		}
 		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return problem.New(problem.Unreadable, "--jobs", name, "a folder, not a file of requests").WithHint("one JSON object a line")
+		}
 		in = f
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(jobsGCPercent))

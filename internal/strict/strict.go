@@ -31,10 +31,12 @@ func Decode(data []byte, v any, what string, limit int) error {
 	return nil
 }
 
+// Python's Infinity, and a number of as many letters that is as large.
+const infinity, number = "Infinity", "1e999999"
+
 // withNumbers is JSON in which Infinity, which Python writes into configs, is a number of as
 // many letters that Python and package checkpoint read as the same.
 func withNumbers(data []byte) []byte {
-	const infinity, number = "Infinity", "1e999999"
 	if !bytes.Contains(data, []byte(infinity)) {
 		return data
 	}
@@ -59,7 +61,7 @@ func decodeError(err error, typ reflect.Type, what string) *problem.Error {
 		return e
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
-		return problem.New(problem.BadValue, spelled(e.Field), nil, "a JSON %s, want %s", e.Value, jsonKind(e.Type.Kind().String()))
+		return problem.New(problem.BadValue, spelled(e.Field), nil, "a JSON %s, want %s", strings.Replace(e.Value, number, infinity, 1), jsonKind(e.Type.Kind().String()))
 	}
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return problem.New(problem.Unreadable, "", nil, "byte %d: %s", e.Offset, strings.TrimPrefix(e.Error(), "json: "))

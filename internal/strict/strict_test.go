@@ -57,6 +57,15 @@ func TestDecode(t *testing.T) {
 }
 
 // Infinity is a number where Python has it as one, and text where it is text.
+func TestInfinityIsBlamedAsWritten(t *testing.T) {
+	var v struct {
+		Size int `json:"size"`
+	}
+	if err := Decode([]byte(`{"size": Infinity}`), &v, "thing", 100); err == nil || err.Error() != "size: a JSON number Infinity, want a whole number" {
+		t.Error(err)
+	}
+}
+
 func TestDecodeInfinity(t *testing.T) {
 	var v struct {
 		Config json.RawMessage `json:"config"`
