@@ -5,6 +5,7 @@ package difftest
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -88,6 +89,25 @@ func NewGenerator(engine, dir string) (*Generator, error) {
 	return g, lines.Err()
 }
 
+// NewBases is a Generator of configs that the corpus lacks: those of a file of JSON lines,
+// each with a file's name and its config.
+func NewBases(engine, file string) (*Generator, error) {
+	g := &Generator{engine: engine}
+	err := Rows(file, func(line []byte) error {
+		var one struct {
+			File   string
+			Config json.RawMessage
+		}
+		if err := json.Unmarshal(line, &one); err != nil {
+			return err
+		}
+		g.types = append(g.types, []base{{file: one.File, config: bytes.Clone(one.Config)}})
+		return nil
+	})
+	g.served = len(g.types)
+	return g, err
+}
+
 func readBase(dir, file string) (b base, err error) {
 	b.file = file
 	name := filepath.Join(dir, "configs", file)
@@ -126,7 +146,7 @@ func answered(engine string) (map[string]bool, error) {
 func (g *Generator) Draw(gpu string, seed, n uint64) (*Draw, error) {
 	r := g.source(gpu, seed, n)
 	types := g.types[:g.served]
-	if r.one(20) {
+	if r.one(20) && g.served < len(g.types) {
 		types = g.types[g.served:]
 	}
 	files := types[r.IntN(len(types))]

@@ -27,6 +27,7 @@ func main() {
 	python := flag.String("python", os.Getenv("HEADCOUNT_PYTHON"), "Python that has the engine")
 	dir := flag.String("shared", "../shared", "corpus and oracles")
 	corpus := flag.Bool("corpus", false, "configs as they are, on the golden rows' layouts")
+	bases := flag.String("bases", "", "file of configs to draw from instead of the corpus")
 	out := flag.String("out", "", "file that rows are appended to")
 	keep := flag.String("keep", "", "file to write the rows of files to that agree, compact")
 	flag.Parse()
@@ -38,7 +39,7 @@ func main() {
 	case flag.NArg() > 0:
 		err = replay(card, flag.Args())
 	default:
-		err = draw(card, *python, *dir, *engine, *gpu, *seed, *first, *n, *corpus, *out)
+		err = draw(card, *python, *dir, *engine, *gpu, *bases, *seed, *first, *n, *corpus, *out)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "difftest:", err)
@@ -48,8 +49,11 @@ func main() {
 }
 
 // draw asks the engine one draw after the other.
-func draw(card *scorecard.Card, python, dir, engine, gpu string, seed, first, n uint64, corpus bool, out string) error {
+func draw(card *scorecard.Card, python, dir, engine, gpu, bases string, seed, first, n uint64, corpus bool, out string) error {
 	generator, err := difftest.NewGenerator(engine, dir)
+	if bases != "" {
+		generator, err = difftest.NewBases(engine, bases)
+	}
 	if err != nil {
 		return err
 	}
