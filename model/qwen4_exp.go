@@ -37,7 +37,7 @@ var qwen4Exp = family{
 		delta := &form{caches: []Cache{d.cache()}, params: d.params("linear_attn", hidden)}
 		attention, delta = attention.with(mixes), delta.with(mixes)
 		m := r.decoder(decoder{
-			nextN: r.opt("mtp_num_hidden_layers", 1), nextForm: attention, nextJoin: shardedJoin(hidden),
+			nextN: r.nextAt("mtp_num_hidden_layers", 1), nextForm: attention, nextJoin: shardedJoin(hidden),
 			gated: true, heads: h, experts: e, untied: true, norms: []string{}, noFinalNorm: true, everywhere: []Part{Embedding, Head},
 			form: r.formByType(layers, map[string]*form{
 				"linear_attention": delta, "indexed_attention": attention, "full_attention": attention,

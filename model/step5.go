@@ -24,6 +24,9 @@ var step5 = family{
 		e.routerDType, e.scoreBias, e.biasPart = dtype.Float32, "moe.router_bias", MLP
 		e.beside = gatedMLP("moe.share_expert", MLP, [3]string{}, k.hidden, sharded(r.size("share_expert_dim"), "share_expert_dim"))
 		next := r.nextN()
+		if r.err != nil { // a depth that was refused is not built
+			return r.model()
+		}
 		types, sparse := r.step5Types(layers+next), r.step5Sparse(layers+next)
 		if r.err != nil {
 			return r.model()
