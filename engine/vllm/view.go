@@ -191,7 +191,11 @@ func (v *view) runsOf(layers []*model.Layer) (runs []layerRun) {
 
 // layout finds the distinct layers and their runs.
 func (v *view) layout(m *model.Model) {
-	v.runs = v.runsOf(m.Layers)
+	layers := m.Layers
+	if m.TextType == "gpt_oss" {
+		layers = alternating(m)
+	}
+	v.runs = v.runsOf(layers)
 	v.draft = v.runsOf(m.Draft)
 	for _, l := range v.layers {
 		for i := range l.Caches {
@@ -202,6 +206,31 @@ func (v *view) layout(m *model.Model) {
 			}
 		}
 	}
+}
+
+// alternating are gpt-oss's layers as its class builds them: every other one has the window,
+// the first too, whatever layer_types say (models/gpt_oss.py).
+func alternating(m *model.Model) []*model.Layer {
+	window, _ := m.Config.Int("sliding_window")
+	if len(m.Layers) == 0 || window <= 0 || window > math.MaxInt32 {
+		return m.Layers
+	}
+	full, sliding := *m.Layers[0], *m.Layers[0]
+	c := full.Caches[0]
+	if c.Kind == model.EncoderOnly {
+		return m.Layers
+	}
+	c.Kind, c.Window = model.Full, 0
+	full.Caches = []model.Cache{c}
+	c.Kind, c.Window = model.Sliding, int(window)
+	sliding.Caches = []model.Cache{c}
+	layers := make([]*model.Layer, len(m.Layers))
+	for i := range layers {
+		if layers[i] = &full; i%2 == 0 {
+			layers[i] = &sliding
+		}
+	}
+	return layers
 }
 
 // asConfigured is a layer's state as the engine takes it from the config before there is a
