@@ -121,11 +121,15 @@ func (s *setup) checkFloat8(caches []layerCache) *problem.Error {
 		return problem.New(problem.Unsupported, "kv_cache_dtype", s.cacheDType, "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.").
 			WithHint("kv_cache_dtype fp8")
 	}
-	if !s.gpu.atLeast(8, 9) && slices.ContainsFunc(caches, func(lc layerCache) bool { return lc.by == tritonAttn || lc.by == tritonMLA }) {
+	if !s.gpu.atLeast(8, 9) && slices.ContainsFunc(caches, onTriton) {
 		return problem.New(problem.Unsupported, "kv_cache_dtype", s.cacheDType, "FP8 KV cache is not supported by the Triton backends below compute capability 8.9.").
 			WithHint("kv_cache_dtype auto")
 	}
 	return nil
+}
+
+func onTriton(lc layerCache) bool {
+	return lc.by == tritonAttn || lc.by == tritonAttnDiffKV || lc.by == tritonMLA
 }
 
 // scalesCaches reports whether the checkpoint's quantisation has scales for caches.
