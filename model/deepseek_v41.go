@@ -19,6 +19,9 @@ var deepSeekV41 = family{
 		layers := r.layers()
 		v := r.compressed()
 		kinds := r.sharedKinds(layers)
+		if r.err == nil && (v.width != 512 || r.opt("qk_rope_head_dim", 64) != 64) {
+			r.fail(problem.Unsupported, "head_dim", "not 512 with 64 elements that have a position, which the compressor takes")
+		}
 		vocab := r.size("vocab_size")
 		e := r.experts("ffn", "n_routed_experts", "moe_intermediate_size")
 		r.share(&e, "shared_experts", "n_shared_experts", 0)

@@ -19,13 +19,16 @@ var qwen4Exp = family{
 		}
 		layers, hidden, h := r.layers(), r.size("hidden_size"), r.heads()
 		d := r.deltaNet(qwen3_5Projections)
+		e := r.qwenExperts()
+		e.sharedGate = "mlp.shared_expert_gate"
 		mix := lowRankMix{hidden: hidden, streams: r.size("hc_count"), rank: r.size("hc_lowrank")}
 		if mix.streams < 2 && r.err == nil {
 			r.fail(problem.Unsupported, "hc_count", "less than 2 streams")
 		}
+		if n := r.opt("num_experts_per_tok", 1); r.err == nil && (n < 1 || n > e.count) {
+			r.fail(problem.BadValue, "num_experts_per_tok", "not between 1 and num_experts = %d", e.count)
+		}
 		r.times("hc_lowrank", r.times("hc_count", mix.streams, hidden), mix.rank)
-		e := r.qwenExperts()
-		e.sharedGate = "mlp.shared_expert_gate"
 		if r.err != nil || !r.valid(d.State, "linear_num_value_heads") {
 			return r.model()
 		}

@@ -91,9 +91,9 @@ func (s *setup) rewriteCacheDType(lc *layerCache) {
 }
 
 // storedAs is the cache dtype as layers see it. Attention of a few classes is built without the
-// cache's configuration (models/falcon.py, modernbert.py).
+// cache's configuration (models/falcon.py, clip.py, modernbert.py).
 func (s *setup) storedAs() string {
-	if v := s.v; v.arch == "FalconForCausalLM" || v.model.TextType == "modernbert" && !v.transformers {
+	if v := s.v; v.arch == "FalconForCausalLM" || v.arch == "CLIPModel" || v.model.TextType == "modernbert" && !v.transformers {
 		return "auto"
 	}
 	return s.cacheDType
@@ -147,6 +147,9 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 	case model.Sliding:
 		if c.Convolved() {
 			lc.by = convInkling
+			if s.dtype != c.DType {
+				return s.onlyIn(c.DType)
+			}
 			if kv := int64(c.Attn.KVHeads); kv%int64(s.layout.TP) != 0 {
 				return s.indivisible("num_key_value_heads", kv)
 			}
@@ -196,6 +199,13 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		switch {
 		case before.Kind == model.Indexer && before.Ratio > 0:
 			lc.by = sparseQwen4
+			if s.dtype != before.DType {
+				return s.onlyIn(before.DType)
+			}
+			if s.layout.DCP > 1 {
+				return problem.New(problem.Unsupported, "decode_context_parallel_size", s.layout.DCP, "Qwen4Exp QSA does not support context parallelism").
+					WithHint("decode_context_parallel_size 1")
+			}
 			return nil
 		case before.Kind == model.Indexer:
 			lc.by = sparseM3
@@ -266,6 +276,11 @@ func (s *setup) checkV4() *problem.Error {
 			WithHint("kv_cache_dtype fp8")
 	}
 	return nil
+}
+
+// onlyIn refuses a dtype other than the one that a cache is kept in.
+func (s *setup) onlyIn(t dtype.Type) *problem.Error {
+	return problem.New(problem.Unsupported, "dtype", s.dtype, "a cache of the model supports %s only", t).WithHint("--dtype %s", t)
 }
 
 // checkStep5 refuses what Step-5's kernels do not take.
@@ -476,7 +491,9 @@ func (s *setup) classify(lc *layerCache) {
 		return
 	}
 	sp.Class, sp.Window, sp.Retained = slidingWindow, window, s.retained()
-	sp.BlockSize = s.windowBlock(lc)
+	if lc.before == nil || !lc.before.Convolved() { // whose class takes the cache's (models/inkling)
+		sp.BlockSize = s.windowBlock(lc)
+	}
 }
 
 // windowBlock is the block size of a sliding window: the largest of its kernel's whose page
