@@ -420,7 +420,7 @@ func (m mutation) absent(o map[string]any) {
 			continue
 		case "num_attention_heads", "num_key_value_heads": // the default need not fit the other
 			continue
-		case "moe_intermediate_size", "intermediate_size": // which an engine wants where it builds what we size
+		case "moe_intermediate_size", "intermediate_size", "block_dim", "block_ff_dim", "conv_dim": // which an engine wants where it builds what we size
 			continue
 		case "index_n_heads": // the same
 			continue
