@@ -20,7 +20,7 @@ var deepSeekV4 = family{
 		vocab := r.size("vocab_size")
 		e := r.experts("ffn", "n_routed_experts", "moe_intermediate_size")
 		r.share(&e, "shared_experts", "n_shared_experts", 0)
-		e.sharedLeast = r.quantBlock() // whole blocks on each rank, however many (vllm models/deepseek_v4, DeepseekV4MLP)
+		e.sharedBlock = r.quantBlock() // whole blocks on each rank, however many (vllm models/deepseek_v4, DeepseekV4MLP)
 		e.projections = mixtralProjections
 		v.experts = e
 		v.table = Param{Name: "ffn.gate.tid2eid", Part: MoERouter, Rows: whole(vocab),

@@ -25,7 +25,7 @@ var deepSeekV41 = family{
 		vocab := r.size("vocab_size")
 		e := r.experts("ffn", "n_routed_experts", "moe_intermediate_size")
 		r.share(&e, "shared_experts", "n_shared_experts", 0)
-		e.sharedLeast = r.quantBlock()
+		e.sharedBlock = r.quantBlock()
 		e.projections = mixtralProjections
 		v.experts = e
 		if method, _ := r.Text("topk_method"); method == "noaux_tc" {

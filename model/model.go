@@ -222,6 +222,7 @@ type Axis struct {
 	Size  int
 	Split Split
 	Unit  int    // Heads and Sharded: elements of one head, 0 for none
+	Block int    // Sharded: each of several ranks holds whole blocks of so many, one more where they do not divide; 0: no such rule
 	Least int    // Sharded: what each of several ranks holds at least, padded up to it; 0: no such rule
 	Field string // the config field it comes from, for a refusal that names it
 }

@@ -33,7 +33,7 @@ type experts struct {
 
 	shared      string // module of the shared expert
 	sharedWidth int    // of it; 0: there is none
-	sharedLeast int    // of it on each of several ranks; 0: no such rule
+	sharedBlock int    // of which each of several ranks holds whole ones; 0: no such rule
 	sharedGate  string // module of one row that weighs the shared expert; "": none
 
 	beside []Param // what else a sparse layer has in place of an MLP
@@ -57,7 +57,7 @@ func (e experts) params(hidden int) []Param {
 	params = append(params, e.routed(hidden)...)
 	if e.sharedWidth > 0 {
 		width := sharded(e.sharedWidth, e.field)
-		width.Least = e.sharedLeast
+		width.Block = e.sharedBlock
 		params = append(params, e.mlp(e.shared, MoEShared, [3]string{}, hidden, width)...)
 	}
 	if e.sharedGate != "" {

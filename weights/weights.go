@@ -381,6 +381,9 @@ func (t *tally) axis(a *model.Axis) int64 {
 		unit := int64(a.Unit)
 		return (unit - (t.divide(a, n, tp)+int64(a.Least))%unit) % unit
 	case model.Sharded:
+		if block := int64(a.Block); tp > 1 && block > 0 {
+			return (n/block + tp - 1) / tp * block
+		}
 		if least := int64(a.Least); tp > 1 && n/tp < least {
 			return least
 		}

@@ -286,5 +286,8 @@ func held(a *model.Axis, tp int64) int64 {
 	case model.Heads:
 		return max(unit, n/tp)
 	}
+	if block := int64(a.Block); tp > 1 && block > 0 {
+		return (n/block + tp - 1) / tp * block
+	}
 	return max(n/tp, int64(a.Least))
 }

@@ -76,13 +76,10 @@ func (s *setup) targetLayers() []*model.Layer {
 }
 
 // rewriteCacheDType is what building one layer does to the cache dtype of those after it:
-// a compressed-tensors scheme makes auto fp8, a sparse backend packs fp8 its own way.
+// a sparse backend packs fp8 its own way.
 func (s *setup) rewriteCacheDType(lc *layerCache) {
-	switch {
-	case s.v.layerFP8 && s.cacheDType == "auto" && lc.by != noBackend && !lc.want.mla && !lc.by.recurrent():
-		s.cacheDType = "fp8"
-	case lc.by == flashMLASparse && quantised(s.cacheDType) && s.cacheDType != "nvfp4_ds_mla",
-		lc.by == flashInferMLASparseSM120 && (s.cacheDType == "fp8" || s.cacheDType == "fp8_e4m3"):
+	if lc.by == flashMLASparse && quantised(s.cacheDType) && s.cacheDType != "nvfp4_ds_mla" ||
+		lc.by == flashInferMLASparseSM120 && (s.cacheDType == "fp8" || s.cacheDType == "fp8_e4m3") {
 		s.cacheDType = "fp8_ds_mla"
 	}
 	if lc.want.cache != "" {
@@ -175,6 +172,10 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 	w, err := s.wants(c)
 	if err != nil {
 		return err
+	}
+	if s.v.layerFP8 && s.cacheDType == "auto" && !w.mla { // a scheme for caches decides before the backend is chosen
+		s.cacheDType = "fp8"
+		w.cache = s.storedAs()
 	}
 	lc.want, lc.none = w, c.Kind == model.Shared || w.encoder
 	if s.gpu.cpu && w.mla && !s.gpu.amx {
