@@ -144,6 +144,12 @@ func (r *Report) estimateTokens(band *vram.Band) {
 	}
 }
 
+// cachesNothing reports whether vLLM has no layer to make a pool for; SGLang makes one for
+// encoders too.
+func (r *Report) cachesNothing() bool {
+	return r.Engine.Name == "vllm" && !slices.ContainsFunc(r.Ranks, func(rank engine.Rank) bool { return len(rank.Layers) > 0 })
+}
+
 // doubtPool warns of a pool that was given and that the device cannot have left.
 func (r *Report) doubtPool() {
 	if r.KVCache.AvailableBytes == nil {

@@ -144,6 +144,9 @@ func (p *Planner) plan(ctx context.Context, req *Request, r *Report) error {
 	case req.pooled():
 		r.doubtPool()
 		return nil
+	case r.cachesNothing():
+		r.note("nothing-cached", "info", "no layer keeps anything between steps: the engine makes no pool, and what the device has left stays free")
+		return nil
 	}
 	return r.estimatePool(eng, job)
 }

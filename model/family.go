@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"strings"
 
 	"headcount/checkpoint"
 	"headcount/problem"
@@ -114,12 +115,43 @@ func unknownArchitecture(arch string, c *Config) *problem.Error {
 			WithHint("add the checkpoint's model_type, or pass --assume-architecture")
 	}
 	err := problem.New(problem.UnknownArchitecture, field, value, "not an architecture that headcount knows")
-	var names []string
-	for _, f := range families {
-		names = append(names, f.architectures...)
-	}
-	if near := problem.Nearest(value, names, 1); len(near) > 0 {
-		return err.WithHint("the nearest known one is %s: pass --assume-architecture %s to go on with it", near[0], near[0])
+	if near := nearestArchitecture(value); near != "" {
+		return err.WithHint("the nearest known one is %s: pass --assume-architecture %s to go on with it", near, near)
 	}
 	return err.WithHint("pass --assume-architecture LlamaForCausalLM if it is a plain decoder")
+}
+
+// nearestArchitecture is a known one whose name differs little before what it is for. Another
+// number is another generation, and no slip.
+func nearestArchitecture(name string) string {
+	known := map[string]string{}
+	var stems []string
+	for _, f := range families {
+		for _, arch := range f.architectures {
+			stem := stemOf(arch)
+			if _, ok := known[stem]; !ok && digits(stem) == digits(stemOf(name)) {
+				known[stem] = arch
+				stems = append(stems, stem)
+			}
+		}
+	}
+	if near := problem.Nearest(stemOf(name), stems, 1); len(near) > 0 {
+		return known[near[0]]
+	}
+	return ""
+}
+
+func stemOf(arch string) string {
+	stem, _, _ := strings.Cut(arch, "For")
+	return stem
+}
+
+// digits are those of a name.
+func digits(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, name)
 }

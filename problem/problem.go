@@ -21,6 +21,7 @@ const (
 	IllegalLayout       Code = "illegal_layout"       // parallel sizes that exclude each other
 	DoesNotFit          Code = "does_not_fit"         // pool too small
 	NotKnown            Code = "not_known"            // headcount cannot tell; it does not guess
+	Internal            Code = "internal"             // a fault of headcount itself
 )
 
 // An Error names a field, its value, and what is wrong with it. The remedy is apart, in

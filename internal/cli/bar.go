@@ -20,10 +20,14 @@ type share struct {
 	bytes float64
 }
 
-// shares are what a bill says of a device, in the order in which it fills.
-func shares(m *vram.Memory) []share {
+// shares are what a bill says of a device, in the order in which it fills; without a pool
+// what would be one is free.
+func shares(m *vram.Memory, pooled bool) []share {
 	kind := map[string]int{"loading": 0, "activation": 1, "workspace": 1, "runner_tensors": 1, "encoder_outputs": 1, "reserved": 1}
 	all := []share{{"█", "weights", float64(*m.WeightsBytes)}, {"▓", "activations", 0}, {"▒", "graphs and CUDA", 0}, {"░", "KV cache", float64(m.KVBytes.P50)}, {"·", "free", 0}}
+	if !pooled {
+		all[3].bytes = 0
+	}
 	for _, t := range m.Terms {
 		i, ok := kind[t.Name]
 		if !ok || t.Name == "loading" && t.Basis == vram.Empirical {
@@ -55,7 +59,7 @@ func showBars(out io.Writer, r *headcount.Report) {
 		for i+n < len(stages) && alike(m, stages[i+n]) {
 			n++
 		}
-		showBar(out, m, gpus(r, i, n, len(stages)))
+		showBar(out, shares(m, r.Error != nil || r.KVCache.AvailableBytes != nil), m.TotalBytes, gpus(r, i, n, len(stages)))
 		i += n
 	}
 }
@@ -84,20 +88,20 @@ func alike(a, b *vram.Memory) bool {
 	return math.Abs(float64(*a.WeightsBytes-*b.WeightsBytes)) < 1<<20 && math.Abs(float64(a.KVBytes.P50-b.KVBytes.P50)) < 1<<20
 }
 
-func showBar(out io.Writer, m *vram.Memory, name string) {
+func showBar(out io.Writer, parts []share, total int64, name string) {
 	var bar strings.Builder
 	var legend []string
 	drawn, sum := 0, 0.0
-	for _, s := range shares(m) {
+	for _, s := range parts {
 		if s.bytes <= 0 {
 			continue
 		}
 		sum += s.bytes
-		end := min(int(math.Round(barWidth*sum/float64(m.TotalBytes))), barWidth)
+		end := min(int(math.Round(barWidth*sum/float64(total))), barWidth)
 		bar.WriteString(strings.Repeat(s.mark, max(end-drawn, 0)))
 		drawn = max(end, drawn)
 		legend = append(legend, fmt.Sprintf("%s %.1f %s", s.mark, s.bytes/(1<<30), s.name))
 	}
-	fmt.Fprintf(out, "%s  %s, %.1f GiB\n", bar.String(), name, float64(m.TotalBytes)/(1<<30))
+	fmt.Fprintf(out, "%s  %s, %.1f GiB\n", bar.String(), name, float64(total)/(1<<30))
 	fmt.Fprintf(out, "  %s\n", strings.Join(legend, "  "))
 }

@@ -195,6 +195,9 @@ func noteText(r *headcount.Report, id string) string {
 
 // growing is the arithmetic of the bytes that one token adds on a rank.
 func growing(rank *engine.Rank) string {
+	if len(rank.Layers) == 0 && rank.BytesPerToken == 0 {
+		return "no layer keeps anything between steps"
+	}
 	var terms []string
 	for _, run := range merged(rank.Layers) {
 		size := run.DType.Bytes()

@@ -159,11 +159,9 @@ func answerLine(ctx context.Context, planner Planner, line []byte, long bool, nu
 		err = problem.New(problem.Unreadable, "", nil, "the line exceeds the cap of %d bytes", headcount.MaxRequestBytes)
 	}
 	if err == nil {
-		var report *headcount.Report
-		if report, err = planner.Plan(ctx, req); err == nil {
-			if data, err := json.Marshal(report); err == nil {
-				return data
-			}
+		var data []byte
+		if data, err = report(ctx, planner, req); err == nil {
+			return data
 		}
 	}
 	p, ok := errors.AsType[*problem.Error](err)
@@ -178,4 +176,19 @@ func answerLine(ctx context.Context, planner Planner, line []byte, long bool, nu
 		Error         *problem.Error  `json:"error"`
 	}{headcount.SchemaVersion, req.ID, &numbered})
 	return data
+}
+
+// report is a plan as JSON. That headcount itself fails is the line's misfortune, not that of
+// those after it.
+func report(ctx context.Context, planner Planner, req headcount.Request) (data []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = problem.New(problem.Internal, "", nil, "headcount failed: %v", v).WithHint("a fault of ours: please report this line and what headcount version prints")
+		}
+	}()
+	r, err := planner.Plan(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(r)
 }

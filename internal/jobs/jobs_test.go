@@ -108,3 +108,25 @@ func TestRunEnds(t *testing.T) {
 		time.Sleep(wait)
 	}
 }
+
+// A fault of the planner's ends its line, and not the stream.
+func TestRunGoesOn(t *testing.T) {
+	var out strings.Builder
+	if err := Run(t.Context(), faulty{}, strings.NewReader("{\"model\":\"bad\"}\n{\"model\":\"good\"}\n"), &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], `"code":"internal"`) || !strings.Contains(lines[0], `"line":1`) || strings.Contains(lines[1], "internal") {
+		t.Errorf("%q", lines)
+	}
+}
+
+type faulty struct{}
+
+func (faulty) Plan(_ context.Context, req headcount.Request) (*headcount.Report, error) {
+	if req.Model == "bad" {
+		var r *headcount.Report
+		r.ID = nil // as a mistake in a family would
+	}
+	return &headcount.Report{}, nil
+}

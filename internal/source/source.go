@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 	"unicode"
 
@@ -231,8 +232,9 @@ func quantisationBeside(path string) string {
 	return filepath.Join(filepath.Dir(path), checkpoint.HFQuantFile)
 }
 
+// readFile does not wait for whoever should write into a named pipe.
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

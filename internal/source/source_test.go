@@ -306,3 +306,14 @@ func TestAgain(t *testing.T) {
 		t.Error("a file that changed just now was not read again")
 	}
 }
+
+// Nobody writes into the pipe, and nothing waits for it.
+func TestNamedPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := mkfifo(path); err != nil {
+		t.Skip("no named pipes here: ", err)
+	}
+	if _, found, err := New(nil).Source(t.Context(), path); !found || err == nil {
+		t.Errorf("an empty pipe is a checkpoint: %v, %v", found, err)
+	}
+}
