@@ -1,6 +1,7 @@
 package sglang
 
 import (
+	"cmp"
 	"math"
 
 	"headcount/attn"
@@ -235,7 +236,7 @@ func read(m *model.Model) (*reading, *problem.Error) {
 	if refusal := r.identity(); refusal != nil {
 		return nil, refusal
 	}
-	if refusal := r.support(); refusal != nil {
+	if refusal := cmp.Or(r.support(), notHere(m)); refusal != nil {
 		return nil, refusal
 	}
 	r.modality()
@@ -285,14 +286,21 @@ func (r *reading) traits() {
 	}
 }
 
+// notHere is a model for which vLLM's caches are known here, and SGLang's are not.
+func notHere(m *model.Model) *problem.Error {
+	keeps := map[string]string{"inkling": "convolutions", "glm5_next": "deltas and its pooled index", "qwen4_exp": "index and its rings"}[m.Family]
+	if keeps == "" {
+		return nil
+	}
+	return problem.New(problem.NotKnown, "architectures", m.Architecture, "what SGLang keeps of its %s is not known here", keeps)
+}
+
 // support refuses architectures that the engine has no model for
 // (model_loader/utils.py, get_model_architecture).
 func (r *reading) support() *problem.Error {
 	entry, known := lookupArch(r.arch)
 	r.entry = entry
 	switch {
-	case r.arch == "InklingForConditionalGeneration":
-		return problem.New(problem.NotKnown, "architectures", r.arch, "what SGLang keeps of its convolutions is not known here")
 	case entry.has(native | backend):
 		return nil
 	case entry.has(refused):
