@@ -1,10 +1,14 @@
 package convert
 
-import "context"
+import (
+	"context"
 
-// parts is how many parts of tensors are pooled ahead of what is written, 64 KiB each in 16
-// bits: more than the keys and values of a large layer with 8 KV heads.
-const parts = 512
+	"headcount/checkpoint"
+)
+
+// parts is how many parts of tensors are pooled ahead of what is written to a file, 64 KiB
+// each in 16 bits: as much as the keys and values of a large layer with 8 KV heads.
+const parts = 256
 
 // A pooler pools tensors in the order of their files, ahead of who writes them.
 type pooler struct {
@@ -19,13 +23,13 @@ type part struct {
 	err  error
 }
 
-// ahead starts pooling.
-func (c *Conversion) ahead(ctx context.Context) *pooler {
+// ahead starts pooling what changes in a file.
+func (c *Conversion) ahead(ctx context.Context, s *checkpoint.Shard) *pooler {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &pooler{cancel: cancel, ready: make(chan part, parts), free: make(chan []byte, parts)}
 	go func() {
 		defer close(p.ready)
-		if err := c.poolAll(func(data []byte) error { return p.send(ctx, part{data: data}) }); err != nil {
+		if err := c.poolFile(s, func(data []byte) error { return p.send(ctx, part{data: data}) }); err != nil {
 			p.send(ctx, part{err: err})
 		}
 	}()
@@ -77,13 +81,17 @@ func (p *pooler) each(n int64, write func([]byte) error) error {
 	return nil
 }
 
-// poolAll pools what changes, file by file as they are written, each in the order of its
-// data. Weights of a layer are read once.
-func (c *Conversion) poolAll(write func([]byte) error) error {
+// poolFile pools what changes in a file, in the order of its data. Weights of a layer are
+// read once.
+func (c *Conversion) poolFile(s *checkpoint.Shard, write func([]byte) error) error {
 	r := &reader{folder: c.folder}
 	defer r.Close()
 	layer, counts := -1, [][]float32(nil)
-	for _, change := range c.inOrder() {
+	for _, t := range s.Tensors {
+		change := c.byTensor[t.Name]
+		if change == nil {
+			continue
+		}
 		if change.layer != layer {
 			var err error
 			if counts, err = c.weights(r, c.layers[change.layer]); err != nil {
@@ -96,20 +104,4 @@ func (c *Conversion) poolAll(write func([]byte) error) error {
 		}
 	}
 	return nil
-}
-
-// inOrder are the changes in the order in which they are written.
-func (c *Conversion) inOrder() []*Change {
-	var out []*Change
-	for _, f := range c.files {
-		if f.shard == nil {
-			continue
-		}
-		for _, t := range f.shard.Tensors {
-			if change := c.byTensor[t.Name]; change != nil {
-				out = append(out, change)
-			}
-		}
-	}
-	return out
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"headcount/problem"
 	"headcount/units"
@@ -26,9 +27,8 @@ func (c *Conversion) Write(ctx context.Context, out string, progress func(done i
 	if err := os.Mkdir(partial, 0o777); err != nil {
 		return unwritable(out, err)
 	}
-	w := &writer{ctx: ctx, Conversion: c, dir: partial, progress: progress, reader: &reader{folder: c.folder}}
-	err := w.all()
-	w.reader.Close()
+	w := &writer{Conversion: c, dir: partial, progress: progress}
+	err := w.all(ctx)
 	if err == nil {
 		err = c.verify(partial)
 	}
@@ -71,51 +71,80 @@ func (c *Conversion) verify(dir string) error {
 	return err
 }
 
+// filesAtOnce is how many files are written together: one core does not fill a disk that is
+// fast, nor memory that stands in for it.
+const filesAtOnce = 2
+
 // A writer writes the files of one conversion into a folder.
 type writer struct {
 	*Conversion
-	ctx      context.Context
-	dir      string
+	dir string
+
+	mu       sync.Mutex
 	progress func(done int64)
 	done     int64
-	reader   *reader
-	pooled   *pooler
 }
 
-func (w *writer) all() error {
-	w.pooled = w.ahead(w.ctx)
-	defer w.pooled.stop()
-	for _, f := range w.files {
-		name := filepath.Join(w.dir, filepath.FromSlash(f.name))
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			return err
-		}
-		if err := w.one(name, f); err != nil {
-			return err
-		}
+// all writes the files. The first error ends the work on others.
+func (w *writer) all(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	todo := make(chan output)
+	var workers sync.WaitGroup
+	for range filesAtOnce {
+		workers.Go(func() {
+			for f := range todo {
+				if err := w.file(ctx, f); err != nil {
+					cancel(err)
+				}
+			}
+		})
 	}
-	return nil
+	for _, f := range w.files {
+		if ctx.Err() != nil {
+			break
+		}
+		todo <- f
+	}
+	close(todo)
+	workers.Wait()
+	return context.Cause(ctx)
 }
 
-// one writes a file. That it could be closed is part of it: a full disk may say so only then.
-func (w *writer) one(name string, f output) (err error) {
+// file writes one file. That it could be closed is part of it: a full disk may say so only then.
+func (w *writer) file(ctx context.Context, f output) (err error) {
+	name := filepath.Join(w.dir, filepath.FromSlash(f.name))
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
 	to, err := w.create(name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
+	one := &fileWriter{writer: w, ctx: ctx, reader: &reader{folder: w.folder}}
+	defer one.reader.Close()
 	switch {
 	case f.shard != nil:
-		return w.shard(to, f)
+		return one.shard(to, f)
 	case f.text != nil:
-		return w.write(to, f.text)
+		return one.write(to, f.text)
 	}
-	return w.copy(to, f.name, 0, f.size)
+	return one.copy(to, f.name, 0, f.size)
+}
+
+// A fileWriter writes one file of them.
+type fileWriter struct {
+	*writer
+	ctx    context.Context
+	reader *reader
 }
 
 // shard writes a shard whose tensors change in part; what lies between them is copied in
 // one go, while those to come are pooled.
-func (w *writer) shard(to io.Writer, f output) error {
+func (w *fileWriter) shard(to io.Writer, f output) error {
+	pooled := w.ahead(w.ctx, f.shard)
+	defer pooled.stop()
 	if err := w.write(to, f.head); err != nil {
 		return err
 	}
@@ -133,7 +162,7 @@ func (w *writer) shard(to io.Writer, f output) error {
 			return err
 		}
 		begin, end = 0, 0
-		if err := w.pooled.each(change.Bytes, func(data []byte) error { return w.write(to, data) }); err != nil {
+		if err := pooled.each(change.Bytes, func(data []byte) error { return w.write(to, data) }); err != nil {
 			return err
 		}
 	}
@@ -145,7 +174,7 @@ const copySize = 32 << 20
 
 // copy writes n bytes of a file of the checkpoint from begin on. Where both are files of
 // the system it moves the bytes itself.
-func (w *writer) copy(to io.Writer, name string, begin, n int64) error {
+func (w *fileWriter) copy(to io.Writer, name string, begin, n int64) error {
 	if n == 0 {
 		return nil
 	}
@@ -172,7 +201,7 @@ func (w *writer) copy(to io.Writer, name string, begin, n int64) error {
 }
 
 // write writes data that is in memory.
-func (w *writer) write(to io.Writer, data []byte) error {
+func (w *fileWriter) write(to io.Writer, data []byte) error {
 	if _, err := to.Write(data); err != nil {
 		return err
 	}
@@ -180,7 +209,9 @@ func (w *writer) write(to io.Writer, data []byte) error {
 }
 
 // advance tells the progress, and stops when the context says so.
-func (w *writer) advance(n int64) error {
+func (w *fileWriter) advance(n int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.done += n; w.progress != nil {
 		w.progress(w.done)
 	}
