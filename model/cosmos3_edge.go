@@ -14,7 +14,7 @@ var cosmos3Edge = family{
 		attention := &form{caches: []Cache{h.cache(0)}, params: attentionParams("mixer", h, hidden, false, false), alone: true}
 		mlp := &form{}
 		return r.decoder(decoder{
-			depth: 2 * layers, heads: h, norms: []string{"norm"}, everyStage: true,
+			depth: 2 * layers, heads: h, norms: []string{"norm"}, everyStage: true, mlpBias: r.flag("mlp_bias", false),
 			form: func(layer int) *form {
 				if layer%2 == 0 {
 					return attention

@@ -40,6 +40,8 @@ type Build struct {
 	// experts on each rank.
 	AllExpertScales bool
 
+	Router dtype.Type // of routers that have none of their own; Unknown: the model's
+
 	// Swizzled: the engine's kernel lays experts in MXFP4 out anew; KeepsScales: and leaves the
 	// scales that it was given.
 	Swizzled, KeepsScales bool
@@ -305,6 +307,9 @@ func (t *tally) add(p *model.Param, times int64) {
 
 // count puts elements on a part's bill.
 func (t *tally) count(part model.Part, elems int64, size dtype.Type) {
+	if size == dtype.Unknown && part == model.MoERouter {
+		size = t.build.Router
+	}
 	if size == dtype.Unknown {
 		size = t.build.DType
 	}

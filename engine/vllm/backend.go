@@ -97,6 +97,7 @@ type want struct {
 	modelHead  int64 // head size
 	softcap    bool  // logits are capped
 	fa4        bool  // asks for FlashAttention 4 in all layers
+	triton     bool  // asks for Triton in all layers
 	nope, rope int64 // qk_nope_head_dim, qk_rope_head_dim
 	rank, topK int64 // kv_lora_rank, index_topk
 	pool       int64 // tokens that an indexer pools to one key
@@ -165,6 +166,7 @@ func (d device) noneValid(w *want) *problem.Error {
 // The lists are shared and never written.
 var (
 	cpuList          = []backend{cpuAttn}
+	tritonList       = []backend{tritonAttn}
 	cpuLatentList    = []backend{cpuMLA}
 	amxLatentList    = []backend{amxMLA}
 	plainList        = []backend{flashAttn, flashInfer, tritonAttn, flexAttention, turboQuant}
@@ -189,6 +191,8 @@ func (d device) preferred(w *want) []backend {
 		return cpuLatentList
 	case d.cpu:
 		return cpuList
+	case w.triton:
+		return tritonList
 	case !w.mla && d.major == 10 && w.prefix:
 		return blackwellImages
 	case !w.mla && d.major == 10:

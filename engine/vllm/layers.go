@@ -216,6 +216,7 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 			return nil
 		}
 	}
+	w.sinks = w.sinks && !w.encoder // an encoder's attention does not ask for them (attention/encoder_only_attention.py)
 	by, choice := s.gpu.choose(&w)
 	if choice != nil {
 		return choice
@@ -251,8 +252,8 @@ func (s *setup) checkPrefill() *problem.Error {
 		"No valid MLA prefill backend found: none takes keys of %d + %d and values of %d", v.nope, v.rope, v.value)
 }
 
-// checkFlash refuses a quantised cache that FlashAttention, once chosen, finds that it
-// cannot read in this layer (FlashAttentionImpl).
+// checkFlash refuses sinks and a quantised cache that FlashAttention, once chosen, finds that
+// it cannot read in this layer (FlashAttentionImpl).
 func (s *setup) checkFlash(lc *layerCache) *problem.Error {
 	switch lc.by {
 	case flashAttn, flashAttnDiffKV, tritonFlashAttn:
@@ -260,6 +261,9 @@ func (s *setup) checkFlash(lc *layerCache) *problem.Error {
 		return nil
 	}
 	w := &lc.want
+	if w.sinks && s.gpu.flashVersion(w, flashFor{}) < 3 {
+		return problem.New(problem.Unsupported, "", nil, "Sinks are only supported in FlashAttention 3, which compute capability %d.%d does not run", s.gpu.major, s.gpu.minor)
+	}
 	if !quantised(w.cache) || s.gpu.flashStoresFP8(w, flashFor{head: w.head, value: w.head, sinks: w.sinks, alibi: s.v.alibi, hd256: true}) {
 		return nil
 	}
@@ -340,7 +344,7 @@ func (s *setup) wants(c *model.Cache) (want, *problem.Error) {
 		queries: int64(g.QueryHeads) / tp, kv: 1, mla: latent, sparse: latent && v.sparse,
 		prefix: v.prefix && !latent, headScales: v.headScales && !latent,
 		encoder: c.Kind == model.EncoderOnly || v.bidirectional && c.Kind != model.Cross, cross: c.Kind == model.Cross, dcp: int64(s.layout.DCP),
-		modelHead: v.head, softcap: v.softcap, fa4: v.fa4 && !s.perLayerFlash(),
+		modelHead: v.head, softcap: v.softcap, fa4: v.fa4 && !s.perLayerFlash(), triton: v.fa4 && !s.gpu.hasFA4(),
 		nope: v.nope, rope: v.rope, rank: v.rank, topK: v.topK,
 	}
 	switch v.sinks {
@@ -517,7 +521,10 @@ func (s *setup) windowBlock(lc *layerCache) int64 {
 // scale for each 128, whatever the cache dtype.
 func (s *setup) fillIndexer(lc *layerCache) {
 	sp := &lc.spec
-	sp.Class, sp.Quant, sp.DType, sp.TPShards, sp.Indexer = mlaAttention, plain, dtype.UInt8, 1, true
+	sp.Class, sp.Quant, sp.DType, sp.Indexer = mlaAttention, plain, dtype.UInt8, true
+	if lc.by != indexerV41 { // which does not say
+		sp.TPShards = 1
+	}
 	sp.KeyDim += sp.KeyDim / 128 * 4
 	sp.Content = sp.KeyDim
 	switch lc.by {
@@ -597,7 +604,7 @@ func (s *setup) fillV4(lc *layerCache) {
 		lc.none = c.Ratio <= 1
 	case flashMLASparseV41:
 		sp.Class, sp.CacheDType, sp.V4 = mlaAttention, s.cacheDType, true
-		sp.TokensPerState, sp.StrideTokens = int64(c.Ratio), only64.exact[0]
+		sp.TokensPerState, sp.StrideTokens, sp.TPShards = int64(c.Ratio), only64.exact[0], 0
 	case sparseSWA:
 		sp.Class, sp.CacheDType, sp.V4 = slidingMLA, s.cacheDType, true
 		sp.BlockSize, sp.Window, sp.Retained = v4SWA, int64(c.Window), s.retained()

@@ -55,6 +55,11 @@ func (p *plan) checkModules() *problem.Error {
 	if err := s.checkFloat8(p.caches); err != nil {
 		return err
 	}
+	if !s.v.transformers { // attention builds its projections before its rotary embedding
+		if err := s.checkProjections(); err != nil {
+			return err
+		}
+	}
 	if err := s.checkRotary(); err != nil {
 		return err
 	}

@@ -35,6 +35,8 @@ func TestModules(t *testing.T) {
 		{"integer factor", llama + `, "rope_scaling": {"type": "linear", "factor": 2}}`, "h100", layout.Layout{}, engine.Options{}, problem.BadValue},
 		{"sections of half a head", qwen2VL + `, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}`, "h100", layout.Layout{}, engine.Options{}, ""},
 		{"sections of less", qwen2VL + `, "rope_scaling": {"type": "mrope", "mrope_section": [16, 16, 16]}}`, "h100", layout.Layout{}, engine.Options{}, problem.BadValue},
+		{"sections of less, after columns of which a rank has 128", qwen2VL + `, "rope_scaling": {"type": "mrope", "mrope_section": [16, 16, 16]},
+			"quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 256]}}`, "h100", layout.Layout{TP: 4}, engine.Options{}, problem.NotDivisible},
 		{"e5m2 beside fp8 weights", llama + `, "quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic"}}`, "h100", layout.Layout{},
 			engine.Options{KVCacheDType: "fp8_e5m2"}, problem.Unsupported},
 		{"fp8 latents before Ada", mla + `}`, "a100", layout.Layout{}, engine.Options{KVCacheDType: "fp8"}, problem.Unsupported},

@@ -43,7 +43,7 @@ type view struct {
 	chunked    bool   // attention_chunk_size is set
 	sinks      sinkRule
 	latentSink bool // sinks of latent attention
-	fa4        bool // head sizes differ and the engine wants one FlashAttention for all
+	fa4        bool // head sizes differ and the engine wants one kernel for all: FlashAttention 4, or Triton
 	ssm        string
 
 	layers []*model.Layer // distinct
