@@ -154,9 +154,6 @@ func (p *plan) run() *problem.Error {
 	if err := p.checkModules(); err != nil {
 		return err
 	}
-	if err := s.checkGrids(); err != nil {
-		return err
-	}
 	if err := p.group(); err != nil {
 		return err
 	}

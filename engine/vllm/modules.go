@@ -28,42 +28,53 @@ var (
 	}
 )
 
-// checkModules refuses what the engine's modules refuse while they are built.
+// checkModules refuses what the engine's modules refuse while they are built, in that order:
+// the first attention's, the first experts', those of all layers, and what the whole looks at.
 func (p *plan) checkModules() *problem.Error {
 	s := &p.setup
-	arch := s.v.arch
-	if base, ok := strings.CutSuffix(arch, "Model"); ok { // the same class without a head
-		arch = base + "ForCausalLM"
-	}
-	layers := s.v.model.Layers
-	if n := s.v.experts; n > 0 && int64(s.layout.TP) > n && slices.Contains(moreExperts, arch) && slices.ContainsFunc(layers, hasExperts) {
-		return problem.New(problem.IllegalLayout, "tensor_parallel_size", s.layout.TP, "Tensor parallel size %d is greater than the number of experts %d.", s.layout.TP, n).
-			WithHint("a tensor parallel size of at most %d", n)
-	}
-	wants := slices.Contains(expertStages, arch)
-	if arch == "AfmoeForCausalLM" { // which may do without
-		wants = slices.ContainsFunc(layers, hasExperts)
-	}
-	if wants {
-		for i, span := range p.spans {
-			if !slices.ContainsFunc(layers[span.Start:span.End], hasExperts) {
-				return problem.New(problem.IllegalLayout, "pipeline_parallel_size", s.layout.PP, "no layer of stage %d has experts", i).
-					WithHint("a smaller pipeline_parallel_size")
-			}
-		}
-	}
-	if err := s.checkFloat8(p.caches); err != nil {
-		return err
-	}
-	if !s.v.transformers { // attention builds its projections before its rotary embedding
+	if !s.v.transformers { // which builds the projections of all layers before any attention
 		if err := s.checkProjections(); err != nil {
 			return err
 		}
 	}
-	if err := s.checkRotary(); err != nil {
-		return err
+	return cmp.Or(s.checkRotary(), s.checkFloat8(p.caches), s.checkExperts(), p.checkSources(), s.checkGrids(), p.checkDeepStack(), p.checkExpertStages())
+}
+
+// ownClass is the class that has a head, of an embedding model the one it was made of.
+func (v *view) ownClass() string {
+	if base, ok := strings.CutSuffix(v.arch, "Model"); ok {
+		return base + "ForCausalLM"
 	}
-	return cmp.Or(p.checkDeepStack(), p.checkSources())
+	return v.arch
+}
+
+// checkExperts refuses more ranks than experts.
+func (s *setup) checkExperts() *problem.Error {
+	n := s.v.experts
+	if n == 0 || int64(s.layout.TP) <= n || !slices.Contains(moreExperts, s.v.ownClass()) || !slices.ContainsFunc(s.v.model.Layers, hasExperts) {
+		return nil
+	}
+	return problem.New(problem.IllegalLayout, "tensor_parallel_size", s.layout.TP, "Tensor parallel size %d is greater than the number of experts %d.", s.layout.TP, n).
+		WithHint("a tensor parallel size of at most %d", n)
+}
+
+// checkExpertStages refuses a stage without experts.
+func (p *plan) checkExpertStages() *problem.Error {
+	s, layers := &p.setup, p.setup.v.model.Layers
+	wants := slices.Contains(expertStages, s.v.ownClass())
+	if s.v.arch == "AfmoeForCausalLM" { // which may do without
+		wants = slices.ContainsFunc(layers, hasExperts)
+	}
+	if !wants {
+		return nil
+	}
+	for i, span := range p.spans {
+		if !slices.ContainsFunc(layers[span.Start:span.End], hasExperts) {
+			return problem.New(problem.IllegalLayout, "pipeline_parallel_size", s.layout.PP, "no layer of stage %d has experts", i).
+				WithHint("a smaller pipeline_parallel_size")
+		}
+	}
+	return nil
 }
 
 // checkSources refuses stages that begin between a layer whose compressed latents others read
