@@ -38,17 +38,31 @@ var minimaxM3 = family{
 			if freq.Kind() != checkpoint.List {
 				r.fail(problem.BadValue, key, "%v is not a list", freq.Any())
 			}
-			f, chosen := r.blockSparse(h, hidden), r.marked(key, freq.List())
-			d.nextForm = f
-			d.form = func(layer int) *form {
-				if chosen(layer) {
-					return f
-				}
-				return nil
-			}
+			r.chooseBlocks(&d, hidden, r.marked(key, freq.List()))
 		}
 		return r.decoder(d)
 	},
+}
+
+// chooseBlocks gives an index to the chosen layers and to those of MTP. Where none is chosen
+// the config need not describe it, and then there is no MTP.
+func (r *reader) chooseBlocks(d *decoder, hidden int, chosen func(layer int) bool) {
+	some := false
+	for layer := range r.layers() {
+		some = some || chosen(layer)
+	}
+	if width, _ := r.Object("sparse_attention_config").Get("sparse_index_dim"); !some && width.Kind() == checkpoint.Null {
+		d.nextN = 0
+		return
+	}
+	f := r.blockSparse(d.heads, hidden)
+	d.nextForm = f
+	d.form = func(layer int) *form {
+		if chosen(layer) {
+			return f
+		}
+		return nil
+	}
 }
 
 // blockSparse is attention to the blocks that an index chooses. The index's keys keep the
