@@ -12,7 +12,7 @@ var phiMoE = family{
 		e.projections = mixtralProjections
 		native := r.arch == "PhiMoEForCausalLM"
 		bias := native || r.flag("attention_bias", false)
-		return r.decoder(decoder{
+		d := decoder{
 			gated:      true,
 			qkvBias:    bias,
 			outBias:    bias,
@@ -21,6 +21,12 @@ var phiMoE = family{
 			headBias:   native || r.flag("lm_head_bias", false),
 			untied:     true,
 			everyStage: true,
-		})
+		}
+		if e.count == 0 { // nothing is in their place
+			h := r.heads()
+			attention := &form{caches: []Cache{h.cache(0)}, params: attentionParams("self_attn", h, r.size("hidden_size"), bias, bias), alone: true}
+			d.form = func(int) *form { return attention }
+		}
+		return r.decoder(d)
 	},
 }
