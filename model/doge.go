@@ -43,7 +43,7 @@ var doge = family{
 // embeddedExperts are experts of one row each, found by the product of two sets of keys.
 func embeddedExperts(count, hidden int) []Param {
 	keys := 1
-	for keys*keys < count {
+	for (keys+1)*(keys+1) <= count {
 		keys++
 	}
 	row := func(name string) Param {
