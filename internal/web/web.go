@@ -9,8 +9,10 @@ import (
 	"embed"
 	"encoding/base64"
 	"io/fs"
+	"maps"
 	"net/http"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -57,24 +59,35 @@ type file struct {
 	plain []byte
 	small []byte // gzip; nil where it does not pay
 	tag   string
+	kept  bool // its address changes with it, so that it need not be asked for again
 }
 
 // Handler answers with the page and its files, compressed once, now. A path that is none of
-// them is answered 404.
+// them is answered 404. The page names its files beneath a hash of them all, so that a browser
+// that has them asks for none; their plain names answer as well.
 func Handler() http.Handler {
-	pages := map[string]*file{}
+	pages, all := map[string]*file{}, sha256.New()
 	err := fs.WalkDir(files, "static", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		data, err := files.ReadFile(name)
+		all.Write(data)
 		pages[strings.TrimPrefix(name, "static")] = newFile(name, data)
 		return err
 	})
 	if err != nil {
 		panic("web: embedded files: " + err.Error())
 	}
+	root := "/" + base64.RawURLEncoding.EncodeToString(all.Sum(nil)[:9])
+	index := local.ReplaceAllString(string(pages["/index.html"].plain), "${1}"+root+"/")
+	pages["/index.html"] = newFile("index.html", []byte(index))
 	pages["/"] = pages["/index.html"]
+	for name, f := range maps.Clone(pages) {
+		kept := *f
+		kept.kept = true
+		pages[root+name] = &kept
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := pages[r.URL.Path]
 		switch {
@@ -88,6 +101,9 @@ func Handler() http.Handler {
 		}
 	})
 }
+
+// local is where the page names a file of its own.
+var local = regexp.MustCompile(`(<(?:link|script) [^>]*(?:href|src)=")/`)
 
 func newFile(name string, data []byte) *file {
 	sum := sha256.Sum256(data)
@@ -120,6 +136,9 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-cache") // ask again, and be told that nothing changed
+	if f.kept {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
 	h.Set("ETag", f.tag)
 	h.Set("Vary", "Accept-Encoding")
 	if r.Header.Get("If-None-Match") == f.tag {

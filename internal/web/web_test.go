@@ -54,6 +54,29 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// The page names files by an address that changes with them, and they are kept.
+func TestKept(t *testing.T) {
+	index, _ := io.ReadAll(get(t, "/", nil).Body)
+	named := regexp.MustCompile(`<(?:link|script) [^>]*(?:href|src)="([^"]*)"`).FindAllSubmatch(index, -1)
+	if len(named) < 10 {
+		t.Fatalf("%d files are named", len(named))
+	}
+	for _, m := range named {
+		name := string(m[1])
+		r := get(t, name, nil)
+		if r.StatusCode != 200 || !strings.Contains(r.Header.Get("Cache-Control"), "immutable") {
+			t.Errorf("%s: %d, %s", name, r.StatusCode, r.Header.Get("Cache-Control"))
+		}
+		_, plain, _ := strings.Cut(name[1:], "/")
+		if r := get(t, "/"+plain, nil); r.StatusCode != 200 || r.Header.Get("Cache-Control") != "no-cache" {
+			t.Errorf("/%s: %d, %s", plain, r.StatusCode, r.Header.Get("Cache-Control"))
+		}
+	}
+	if c := get(t, "/", nil).Header.Get("Cache-Control"); c != "no-cache" {
+		t.Errorf("the page itself: %s", c)
+	}
+}
+
 // Everything that a first visit loads, compressed.
 func TestPageSize(t *testing.T) {
 	total := 0
