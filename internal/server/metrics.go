@@ -2,49 +2,40 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	prometheus "github.com/VictoriaMetrics/metrics"
 
 	"headcount"
 )
 
-// metrics are the server's own, on a registry of their own.
+// metrics are the server's own, in a set of their own.
 type metrics struct {
-	registry *prometheus.Registry
-	requests *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
+	set *prometheus.Set
 
-	answers, refusals, unusable prometheus.Counter
+	answers, refusals, unusable *prometheus.Counter
 }
 
 func newMetrics() *metrics {
-	plans := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "headcount_plans_total", Help: "Plans by outcome: answered, refused by the engine's own rule, unusable input.",
-	}, []string{"outcome"})
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "headcount_http_requests_total", Help: "Answers by route and status.",
-		}, []string{"route", "status"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "headcount_http_request_duration_seconds", Help: "Time from a request's header to its answer's end, by route.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5},
-		}, []string{"route"}),
-		answers: plans.WithLabelValues("answered"), refusals: plans.WithLabelValues("refused"), unusable: plans.WithLabelValues("unusable"),
+	set := prometheus.NewSet()
+	outcome := func(name string) *prometheus.Counter {
+		return set.NewCounter(fmt.Sprintf("headcount_plans_total{outcome=%q}", name))
 	}
-	m.registry.MustRegister(m.requests, m.seconds, plans, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m
+	return &metrics{set: set, answers: outcome("answered"), refusals: outcome("refused"), unusable: outcome("unusable")}
 }
 
-// handler shows the metrics.
+// bounds are the upper ends of the histogram's buckets, seconds.
+var bounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5}
+
+// handler shows the metrics, and the process's own.
 func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		m.set.WritePrometheus(w)
+		prometheus.WriteProcessMetrics(w)
+	})
 }
 
 // answered counts one answer; routes are the mux's patterns, so that labels are few.
@@ -52,8 +43,8 @@ func (m *metrics) answered(route string, status int, took time.Duration) {
 	if route == "" {
 		route = "none"
 	}
-	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
-	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+	m.set.GetOrCreateCounter(fmt.Sprintf("headcount_http_requests_total{route=%q,status=\"%d\"}", route, status)).Inc()
+	m.set.GetOrCreatePrometheusHistogramExt(fmt.Sprintf("headcount_http_request_duration_seconds{route=%q}", route), bounds).Update(took.Seconds())
 }
 
 // A counted planner counts what it answers.
