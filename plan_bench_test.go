@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 
 	"headcount"
@@ -15,8 +16,10 @@ import (
 	"headcount/layout"
 )
 
-// BenchmarkPlan is one plan in process, the config already resolved.
+// BenchmarkPlan is one plan in process, the config already resolved, with garbage collected
+// as plan --jobs and serve collect it.
 func BenchmarkPlan(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	for _, bb := range []struct {
 		name string
 		req  headcount.Request
