@@ -15,10 +15,13 @@ import (
 // best copy by that of the best conversion, of 100 MB and more, so that a machine with other
 // work shows what it can do. Reads come from the system's cache in both.
 func BenchmarkWrite(b *testing.B) {
-	for _, format := range []string{"BF16", "F16", "F32"} {
+	for _, bb := range []struct {
+		format string
+		shards int
+	}{{"BF16", 2}, {"F16", 2}, {"F32", 2}, {"BF16", 1}} {
 		in := filepath.Join(b.TempDir(), "IN")
 		folder, err := dummy.Checkpoint{Config: `{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 4,
-			"num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 4096, "intermediate_size": 2752}`, DType: format, Shards: 2}.Folder()
+			"num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 4096, "intermediate_size": 2752}`, DType: bb.format, Shards: bb.shards}.Folder()
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -31,7 +34,7 @@ func BenchmarkWrite(b *testing.B) {
 		}
 		folder = nil // of 100 MB, which a collector would mark
 		for _, method := range Methods {
-			b.Run(fmt.Sprintf("%s/%s", method, format), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/%s/shards=%d", method, bb.format, bb.shards), func(b *testing.B) {
 				out := b.TempDir()
 				copied, converted := time.Hour, time.Hour
 				b.SetBytes(size)
