@@ -389,7 +389,7 @@ func (t *tally) axis(a *model.Axis) int64 {
 		if block := int64(a.Block); tp > 1 && block > 0 {
 			return (n/block + tp - 1) / tp * block
 		}
-		if least := int64(a.Least); tp > 1 && n/tp < least {
+		if least := int64(a.Least); n/tp < least {
 			return least
 		}
 		if unit := int64(a.Unit); unit > 0 { // whole heads to each rank
