@@ -15,6 +15,7 @@ import (
 
 	"headcount/checkpoint"
 	"headcount/internal/dummy"
+	"headcount/internal/modeltest"
 	"headcount/model"
 )
 
@@ -512,13 +513,9 @@ func TestDraft(t *testing.T) {
 	config := `{"architectures": ["Glm4ForCausalLM"], "model_type": "glm4", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 8, "head_dim": 8,
 		"vocab_size": 64, "intermediate_size": 96, "num_key_value_heads": 8, "num_nextn_predict_layers": 1}`
 	m := dummy.Checkpoint{Config: config, DType: "BF16"}
-	src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(config)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := model.Resolve(src)
-	if err != nil || len(resolved.Draft) != 1 {
-		t.Fatalf("%d MTP layers, %v", len(resolved.Draft), err)
+	resolved := modeltest.Resolve(t, config)
+	if len(resolved.Draft) != 1 {
+		t.Fatalf("%d MTP layers", len(resolved.Draft))
 	}
 	for _, second := range []string{"model.layers.1.", "mtp.layers.0."} {
 		var tensors []checkpoint.Tensor

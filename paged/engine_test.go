@@ -5,13 +5,12 @@ import (
 	"testing"
 
 	"headcount/attn"
-	"headcount/checkpoint"
 	"headcount/dtype"
 	"headcount/engine"
 	"headcount/engine/vllm"
 	"headcount/hw"
+	"headcount/internal/modeltest"
 	"headcount/layout"
-	"headcount/model"
 	"headcount/paged"
 )
 
@@ -44,14 +43,7 @@ func llama(kvHeads int) string {
 // plan asks vLLM's rules, for a pool of so many bytes a rank.
 func plan(t *testing.T, config, cache string, tp int, pool int64) *engine.Result {
 	t.Helper()
-	src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(config)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Resolve(src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := modeltest.Resolve(t, config)
 	gpu, err := hw.Lookup("h100-sxm-80gb")
 	if err != nil {
 		t.Fatal(err)

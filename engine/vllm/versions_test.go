@@ -4,11 +4,10 @@ import (
 	"slices"
 	"testing"
 
-	"headcount/checkpoint"
 	"headcount/engine"
 	"headcount/hw"
+	"headcount/internal/modeltest"
 	"headcount/layout"
-	"headcount/model"
 )
 
 // Llama-3-8B: 32 layers × 8 heads × 2 × 128 × 2 B = 131,072 B a token.
@@ -23,14 +22,7 @@ const deepSeekV3 = `{"architectures": ["DeepseekV3ForCausalLM"], "model_type": "
 // planned is the plan of a config by a version on a GPU.
 func planned(t *testing.T, version, config, gpu string, l layout.Layout, opt engine.Options) *engine.Result {
 	t.Helper()
-	src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(config)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Resolve(src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := modeltest.Resolve(t, config)
 	device, err := hw.Lookup(gpu)
 	if err != nil {
 		t.Fatal(err)
@@ -153,14 +145,7 @@ func TestVersionsStates(t *testing.T) {
 
 // A pool of 63 blocks of 16 tokens takes a request of 1,000 before 0.29, which keeps one back.
 func TestVersionsNullBlock(t *testing.T) {
-	src, err := checkpoint.FromBytes("config.json", checkpoint.Files{Config: []byte(llama8B)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Resolve(src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := modeltest.Resolve(t, llama8B)
 	for version, fits := range map[string]bool{"0.8.5": true, "0.28.0": true, "0.29.0": false, "0.33.0": false} {
 		e, err := New(version)
 		if err != nil {
