@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"headcount/engine"
+	"headcount/engine/vllm"
 	"headcount/model"
 	"headcount/units"
 )
@@ -181,7 +182,7 @@ func (r *Report) pageStep(rank *engine.Rank) Step {
 		if len(r.Ranks) > 1 {
 			layers += " of all stages"
 		}
-		if g.Kind == uniform {
+		if g.Kind == vllm.UniformKind {
 			page = "for all of them"
 		}
 		line := fmt.Sprintf("a group of %s (%s): blocks of %d tokens, page %s B %s", layers, g.Kind, g.BlockSize, units.Group(g.PageSize), page)
@@ -201,9 +202,6 @@ func (r *Report) pageStep(rank *engine.Rank) Step {
 	return s
 }
 
-// uniform is the kind of a group of unlike layers, whose page is that of all its layers.
-const uniform = "UniformTypeKVCacheSpecs"
-
 // padding is what a block of group g holds that no layer uses: layers that fill the group
 // up to the largest, and pages made equal.
 func padding(rank *engine.Rank, g engine.Group) string {
@@ -215,7 +213,7 @@ func padding(rank *engine.Rank, g engine.Group) string {
 		}
 	}
 	used := int64(g.Layers) * page
-	if g.Kind == uniform {
+	if g.Kind == vllm.UniformKind {
 		used = g.PageSize
 	}
 	waste := *rank.BytesPerBlock - used

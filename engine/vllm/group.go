@@ -70,10 +70,14 @@ type group struct {
 	shares  []share // by stage
 }
 
+// UniformKind is the engine's name of the spec of a group of unlike layers, whose page is
+// that of all its layers.
+const UniformKind = "UniformTypeKVCacheSpecs"
+
 // kind is the engine's name of the group's spec.
 func (g *group) kind() string {
 	if g.uniform {
-		return "UniformTypeKVCacheSpecs"
+		return UniformKind
 	}
 	return g.spec.Class.String()
 }

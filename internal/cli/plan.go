@@ -155,10 +155,11 @@ func (a *app) runJobs(ctx context.Context, name string) error {
 		}
 		in = f
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(jobsGCPercent))
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	return jobs.Run(ctx, a.planner, in, a.stdout)
 }
 
-// jobsGCPercent lets a stream of reports live on 40 MB: on the 25 MB of Go's own pace it
-// spends a fourth of its time on collecting.
-const jobsGCPercent = 400
+// gcPercent is four times what Go collects at, for a stream of reports and for a server: each
+// report leaves up to 150 KB behind, and a program that lives on few megabytes would else
+// spend a fourth of its time on collecting.
+const gcPercent = 400

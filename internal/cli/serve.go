@@ -18,10 +18,6 @@ import (
 	"headcount/problem"
 )
 
-// gcPercent is four times what Go collects at: the longest answers leave 150 KB behind, and a
-// server that lives on few megabytes would else collect dozens of times a second.
-const gcPercent = 400
-
 func newServe(a *app) *cobra.Command {
 	var listen, origin string
 	var remote, network bool

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"headcount/internal/golden"
+	"headcount/internal/strict"
 )
 
 // A Draw is one question to one engine, the whole of it a function of the seed.
@@ -195,7 +196,7 @@ func (g *Generator) draft(r random, d *Draw, l *golden.SGLangLayout, one int) {
 		return
 	}
 	b := g.drafts[r.IntN(len(g.drafts))]
-	d.Draft, l.DraftID = pythonFloats(b.config), strings.TrimSuffix(b.file, ".json")
+	d.Draft, l.DraftID = strict.WithNumbers(b.config), strings.TrimSuffix(b.file, ".json")
 	switch {
 	case strings.Contains(b.file, "dflash"), strings.Contains(b.file, "dspark"):
 		l.SpeculativeAlgorithm, l.SpeculativeSteps, l.SpeculativeTopK, l.SpeculativeTokens = "DFLASH", 0, 0, 0

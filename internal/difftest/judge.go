@@ -13,12 +13,13 @@ import (
 	"headcount/internal/corpus"
 	"headcount/internal/golden"
 	"headcount/internal/scorecard"
+	"headcount/internal/strict"
 )
 
 // Judge holds our plan of a drawn row to the engine's answer and returns where it differs.
 // A row in which the oracle failed, not the engine, does not count.
 func Judge(card *scorecard.Card, line []byte) ([]scorecard.Miss, error) {
-	line = pythonFloats(line)
+	line = strict.WithNumbers(line)
 	var head struct{ ID string }
 	if err := json.Unmarshal(line, &head); err != nil {
 		return nil, err

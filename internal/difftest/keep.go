@@ -12,13 +12,14 @@ import (
 	"headcount/internal/golden"
 	"headcount/internal/reduce"
 	"headcount/internal/scorecard"
+	"headcount/internal/strict"
 )
 
 // Compact is a row as it is committed: what tests compare, and of the config the keys that
 // planning reads. ok is false for a row that our plan does not agree with, or that says
 // nothing.
 func Compact(ctx context.Context, line []byte) (row []byte, ok bool, err error) {
-	line = pythonFloats(line)
+	line = strict.WithNumbers(line)
 	if says, err := agrees(line); err != nil || !says {
 		return nil, false, err
 	}
@@ -34,7 +35,7 @@ func Compact(ctx context.Context, line []byte) (row []byte, ok bool, err error) 
 	config := parts.Config
 	if src, err := checkpoint.FromBytes(parts.File, checkpoint.Files{Config: parts.Config, HFQuant: parts.HFQuant}); err == nil {
 		if small := reduce.Source(ctx, src).Config; small != nil {
-			config = pythonFloats(checkpoint.NewDict(small).AppendJSON(nil))
+			config = strict.WithNumbers(checkpoint.NewDict(small).AppendJSON(nil))
 		}
 	}
 	for _, c := range []json.RawMessage{config, parts.Config} {

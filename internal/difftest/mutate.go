@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"headcount/internal/strict"
 )
 
 // mutated is a config with some of its sizes drawn anew. One config in five stays as it is,
@@ -33,7 +35,7 @@ func parsed(config []byte, f *facts) (json.RawMessage, error) {
 }
 
 func decoded(config []byte) (top map[string]any, err error) {
-	dec := json.NewDecoder(bytes.NewReader(pythonFloats(config)))
+	dec := json.NewDecoder(bytes.NewReader(strict.WithNumbers(config)))
 	dec.UseNumber()
 	err = dec.Decode(&top)
 	return top, err
@@ -100,11 +102,6 @@ func (f *facts) dcp(r random, tp int) int {
 		sizes = divisors(tp / f.kvHeads)
 	}
 	return pick(r, sizes...)
-}
-
-// pythonFloats replaces what Python's json writes and Go's does not read.
-func pythonFloats(config []byte) []byte {
-	return bytes.ReplaceAll(config, []byte("Infinity"), []byte("1e999"))
 }
 
 // A mutation changes each group of fields once in that many times.

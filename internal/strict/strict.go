@@ -20,7 +20,7 @@ func Decode(data []byte, v any, what string, limit int) error {
 	if len(data) > limit {
 		return problem.New(problem.Unreadable, "", nil, "%s of %d bytes exceeds the cap of %d", what, len(data), limit)
 	}
-	dec := json.NewDecoder(bytes.NewReader(withNumbers(data)))
+	dec := json.NewDecoder(bytes.NewReader(WithNumbers(data)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
 		return decodeError(err, reflect.TypeOf(v).Elem(), what)
@@ -34,9 +34,9 @@ func Decode(data []byte, v any, what string, limit int) error {
 // Python's Infinity, and a number of as many letters that is as large.
 const infinity, number = "Infinity", "1e999999"
 
-// withNumbers is JSON in which Infinity, which Python writes into configs, is a number of as
+// WithNumbers is JSON in which Infinity, which Python writes into configs, is a number of as
 // many letters that Python and package checkpoint read as the same.
-func withNumbers(data []byte) []byte {
+func WithNumbers(data []byte) []byte {
 	if !bytes.Contains(data, []byte(infinity)) {
 		return data
 	}
