@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 
 	"headcount/checkpoint"
@@ -156,6 +157,17 @@ func (c *Config) RefusedAs(types string) *problem.Error {
 		return nil
 	}
 	return c.Refused()
+}
+
+// TakesNull reports whether the text config's class lets a field be null: one that holds it
+// to a type without null refuses it whenever it is set, also by an engine.
+func (c *Config) TakesNull(field string) bool {
+	for _, t := range c.text.class.types {
+		if slices.Contains(t.fields, field) {
+			return accepts(t.code, checkpoint.Value{})
+		}
+	}
+	return true
 }
 
 // HFQuant is hf_quant_config.json, nil when there is none.

@@ -88,6 +88,7 @@ func (r *reader) decoder(d decoder) *Model {
 	}
 	d.encoder = d.encoder || !r.flag("is_causal", true)
 	kinds := d.kinds(layers)
+	r.markLocal(kinds)
 	if d.intermediate == 0 && slices.ContainsFunc(kinds, layerKind.dense) {
 		d.intermediate = r.size("intermediate_size")
 	}
@@ -100,7 +101,7 @@ func (r *reader) decoder(d decoder) *Model {
 	m.QueryHeads, m.KVHeads, m.HeadDim = h.query, h.kv, h.key
 	m.Experts = d.experts.count
 	m.Layers = perKind(kinds, func(k layerKind) *Layer {
-		return &Layer{Caches: d.caches(k), Params: d.params(k, hidden)}
+		return &Layer{Caches: d.caches(k), Params: d.params(k, hidden), Local: k.local}
 	})
 	m.Draft = d.draft(hidden)
 	m.Outer = d.outer(r, hidden, tied && !d.untied)
@@ -122,6 +123,7 @@ type layerKind struct {
 	window  int
 	sparse  bool // routed experts instead of the MLP
 	indexed bool // an indexer of its own
+	local   bool // of the sliding type, without a window
 }
 
 func (k layerKind) dense() bool {
@@ -142,6 +144,19 @@ func (d decoder) kinds(layers int) []layerKind {
 		}
 	}
 	return kinds
+}
+
+// markLocal notes the layers of the sliding type in a config without a window: they see
+// everything, and turn their heads as their type says.
+func (r *reader) markLocal(kinds []layerKind) {
+	if r.opt("sliding_window", 0) > 0 {
+		return
+	}
+	types, _ := r.List("layer_types")
+	for i, v := range types[:min(len(types), len(kinds))] {
+		name, _ := v.Text()
+		kinds[i].local = name == "sliding_attention"
+	}
 }
 
 // caches are the caches of one layer; an indexer's comes before the latent's, as the

@@ -27,7 +27,10 @@ func (r *reader) indexedRopes(m *Model) *Model {
 		}
 	}
 	if !r.flag("indexer_rope_interleave", false) {
-		m.Ropes = append(m.Ropes, m.Ropes...)
+		for _, rope := range m.Ropes {
+			rope.Apart = true
+			m.Ropes = append(m.Ropes, rope)
+		}
 	}
 	return m
 }

@@ -15,15 +15,28 @@ var laguna = family{
 		e.shared, e.sharedWidth = "mlp.shared_expert", r.opt("shared_expert_intermediate_size", 0)
 		e.scoreBias, e.biasPart = "mlp.experts.e_score_correction_bias", MoEExperts
 		a := r.lagunaAttention()
-		return r.decoder(decoder{
+		return separate(r.decoder(decoder{
 			gated: true, heads: h, experts: e, sparse: r.sparseByType(layers),
 			form: formPerKind(r.lagunaKinds(layers, h.query), func(k attentionKind) *form {
 				h := h
 				h.query = k.query
 				return &form{caches: []Cache{h.cache(k.window)}, params: a.params(h, hidden, k.window > 0)}
 			}),
-		})
+		}))
 	},
+}
+
+// separate keeps gate and up projections of dense MLPs and shared experts two modules
+// (LagunaMLP).
+func separate(m *Model) *Model {
+	for _, l := range distinct(m.Layers) {
+		for i := range l.Params {
+			if p := &l.Params[i]; p.Part == MLP || p.Part == MoEShared {
+				p.Apart = true
+			}
+		}
+	}
+	return m
 }
 
 // lagunaKinds reads query heads and window of each layer.

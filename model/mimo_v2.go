@@ -72,9 +72,6 @@ func (r *reader) mimoRopes(full, sliding int) []Rope {
 		return rope
 	}
 	all, window := build("full_attention", "rope_theta", full), build("sliding_attention", "swa_rope_theta", sliding)
-	if all == window {
-		return []Rope{all}
-	}
 	all.LayerType, window.LayerType = "full_attention", "sliding_attention"
 	return []Rope{all, window}
 }

@@ -71,6 +71,7 @@ type Layer struct {
 	Caches  []Cache
 	Params  []Param
 	Buffers []Param // tensors that are computed, not loaded
+	Local   bool    // of the sliding type in layer_types, though the config has no window
 }
 
 // Kind says what a cache holds.
@@ -191,6 +192,10 @@ type Param struct {
 	// OffPlan: the Transformers class's own tensor parallel plan leaves it whole. Only an
 	// engine that runs that class by its plan heeds it.
 	OffPlan bool
+
+	// Apart: a module of its own in the model's class, though others join it with its
+	// siblings, so that quantisation gives it tensors of its own.
+	Apart bool
 
 	fused bool // a projection that such an engine fuses with its siblings and then shards
 }

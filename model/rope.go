@@ -18,6 +18,7 @@ type Rope struct {
 	Served    bool       // the table has rows for the length that is served instead
 	Trained   int        // original_max_position_embeddings, where the type stretches it
 	Factor    float64    // by how much the type stretches; 1 where it does not
+	Apart     bool       // of an indexer, which turns other pairs of elements than attention does
 	Sections  bool       // parts of a head turn by parts of a position (mrope_section), side by side
 	DType     dtype.Type // set when the table is kept in another format than the model's
 }
@@ -35,7 +36,7 @@ type rotary struct {
 }
 
 // ropes are a model's rotary parameters for heads of a width, one set or one for each
-// layer type; equal ones are one.
+// layer type.
 func (r *reader) ropes(at rotary, width int) []Rope {
 	if at.none || width == 0 {
 		return nil
@@ -53,10 +54,6 @@ func (r *reader) ropes(at rotary, width int) []Rope {
 		}
 		rope := r.rope(nested, at, own)
 		rope.LayerType = key
-		if i := slices.IndexFunc(out, func(other Rope) bool { return sameTable(rope, other) }); i >= 0 {
-			out[i].LayerType = "" // one table for all
-			continue
-		}
 		out = append(out, rope)
 	}
 	if len(out) == 0 {
@@ -129,10 +126,11 @@ func factor(params *checkpoint.Object) (float64, bool) {
 	return sum, true
 }
 
-// sameTable reports whether two sets give one table.
-func sameTable(a, b Rope) bool {
-	a.LayerType, b.LayerType = "", ""
-	return a == b
+// Same reports whether two sets of parameters differ in nothing but the layers they serve,
+// so that an engine that looks tables up by their parameters makes one for both.
+func (rope Rope) Same(other Rope) bool {
+	rope.LayerType, other.LayerType = "", ""
+	return rope == other
 }
 
 // Serves reports whether any of the layers uses the rope.
@@ -151,7 +149,7 @@ func (rope Rope) serves(l *Layer) bool {
 	case "uncompressed":
 		return !compressed
 	case "sliding_attention", "chunked_attention":
-		return windowed
+		return windowed || l.Local
 	}
-	return len(l.Caches) > 0 && !windowed
+	return len(l.Caches) > 0 && !windowed && !l.Local
 }

@@ -187,7 +187,7 @@ func (r *reader) step5Ropes(types []string, k step5Layer) []Rope {
 	only, _ := r.List("yarn_only_types")
 	var out []Rope
 	add := func(rope Rope) {
-		if !slices.ContainsFunc(out, func(other Rope) bool { return sameTable(rope, other) && rope.LayerType == other.LayerType }) {
+		if !slices.Contains(out, rope) {
 			out = append(out, rope)
 		}
 	}

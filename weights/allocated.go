@@ -41,7 +41,7 @@ func Allocated(m *model.Model, b Build) []int64 {
 			out[i] += t.swizzled(m.Layers[l])
 		}
 		for j := range m.Outer {
-			if p := &m.Outer[j]; onStage(p.Stage, i, len(b.Spans)) && !b.leavesOut(p) {
+			if p := &m.Outer[j]; onStage(p.Stage, i, len(b.Spans)) && !b.leavesOut(m, p) {
 				out[i] += unsplit(t.bytes(p))
 			}
 		}

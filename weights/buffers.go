@@ -39,7 +39,7 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 			start = end
 		}
 		for j := range m.Buffers {
-			if p := &m.Buffers[j]; onStage(p.Stage, i, len(b.Spans)) && !b.leavesOut(p) {
+			if p := &m.Buffers[j]; onStage(p.Stage, i, len(b.Spans)) && !b.leavesOut(m, p) {
 				bytes[i] += t.bytes(p) * int64(max(p.Times, 1))
 			}
 		}
@@ -47,8 +47,9 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 		if b.ByPlan { // Transformers' modules keep one table for the model
 			served = m.Layers
 		}
-		for _, rope := range m.Ropes {
-			if rope.Serves(served) {
+		for k, rope := range m.Ropes {
+			again := func(other model.Rope) bool { return other.Same(rope) && other.Serves(served) }
+			if rope.Serves(served) && (b.ByPlan || !slices.ContainsFunc(m.Ropes[:k], again)) {
 				bytes[i] += b.table(rope)
 			}
 		}

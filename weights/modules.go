@@ -228,7 +228,7 @@ var joins = []struct {
 func targetsOf(params []model.Param) []target {
 	names := map[string]bool{}
 	for i := range params {
-		if params[i].Linear {
+		if params[i].Linear && !params[i].Apart {
 			names[moduleName(&params[i])] = true
 		}
 	}

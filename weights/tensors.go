@@ -67,7 +67,7 @@ func stagesOfTensors(m *model.Model, b Build) ([]Stage, error) {
 		}
 		for j := range s.outer {
 			p := &m.Outer[s.outer[j].params[0]]
-			if onStage(b.stageOf(m, p), i, len(b.Spans)) && !b.leavesOut(p) {
+			if onStage(b.stageOf(m, p), i, len(b.Spans)) && !b.leavesOut(m, p) {
 				t.stored(m.Outer, s.outer[j:j+1], 1)
 			}
 		}

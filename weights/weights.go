@@ -133,7 +133,7 @@ func (b *Build) stages(m *model.Model, q *quantised) ([]Stage, error) {
 		t := tally{build: b, stage: &stages[i]}
 		t.layers(m.Layers, q, span)
 		for j := range m.Outer {
-			if p := &m.Outer[j]; onStage(b.stageOf(m, p), i, len(b.Spans)) && !b.leavesOut(p) && !q.packs(j) {
+			if p := &m.Outer[j]; onStage(b.stageOf(m, p), i, len(b.Spans)) && !b.leavesOut(m, p) && !q.packs(j) {
 				t.outer(p, q)
 			}
 		}
@@ -170,10 +170,10 @@ func (b *Build) ranks(part model.Part) int64 {
 // leavesOut reports whether an engine does not build a parameter outside of layers. The
 // bias of a head is made while loading where Transformers' modules are used (vllm
 // models/transformers/causal.py).
-func (b *Build) leavesOut(p *model.Param) bool {
+func (b *Build) leavesOut(m *model.Model, p *model.Param) bool {
 	switch p.Part {
 	case model.Head:
-		return b.NoHead || b.ByPlan && p.Cols.Size == 0
+		return b.NoHead || b.ByPlan && (p.Cols.Size == 0 || b.tied(m))
 	case model.Pooler:
 		return !b.ByPlan
 	case model.Tower:
@@ -182,16 +182,26 @@ func (b *Build) leavesOut(p *model.Param) bool {
 	return false
 }
 
+// tied reports whether head and embedding are one tensor. Transformers' modules are where
+// either the wrapper's config or the text config says so (vllm models/transformers/base.py,
+// _get_tie_word_embeddings).
+func (b *Build) tied(m *model.Model) bool {
+	if m.TiedEmbeddings || !b.ByPlan {
+		return m.TiedEmbeddings
+	}
+	tied, _ := m.Config.Bool("tie_word_embeddings")
+	return tied
+}
+
 // stageOf is where a parameter outside of layers stands. Transformers' modules are dealt out
 // by their order in the model, also those that an engine's own class builds on each stage
 // (vllm models/transformers/base.py, pipeline_parallel).
 func (b *Build) stageOf(m *model.Model, p *model.Param) model.Stage {
-	if !b.ByPlan || p.Stage != model.EveryStage {
-		return p.Stage
-	}
 	switch {
-	case p.Part == model.Embedding && m.TiedEmbeddings:
+	case b.ByPlan && p.Part == model.Embedding && p.Stage != model.LastStage && b.tied(m):
 		return model.BothEnds
+	case !b.ByPlan || p.Stage != model.EveryStage:
+		return p.Stage
 	case p.Part == model.Embedding:
 		return model.FirstStage
 	case p.Part == model.Norm, p.Part == model.Head && p.Rows.Split == model.Vocab:

@@ -49,7 +49,7 @@ type setup struct {
 // resolve applies flags and defaults in the engine's order, and its checks as it goes.
 func (s *setup) resolve() *problem.Error {
 	steps := [...]func() *problem.Error{
-		s.checkServed, s.resolveDType, s.resolveLength, s.resolveQuant, s.resolveCaching, s.resolveCacheDType, s.checkContextSplit,
+		s.checkServed, s.resolveDType, s.checkWindow, s.resolveLength, s.resolveQuant, s.resolveCaching, s.resolveCacheDType, s.checkContextSplit,
 		s.resolveDraft, s.resolveBatch, s.resolveHooks, s.checkFloatCache, s.checkLayout, s.checkQuantDevice,
 		s.resolveConcurrency, s.checkPackedCache,
 	}
@@ -111,6 +111,17 @@ func (s *setup) resolveDType() *problem.Error {
 	}
 	s.dtype = order[slices.IndexFunc(order, takes)]
 	return nil
+}
+
+// checkWindow refuses a window of 0 in a config whose class takes no null, which the engine
+// makes of it (config/model.py, ModelConfig.__post_init__).
+func (s *setup) checkWindow() *problem.Error {
+	c := s.v.model.Config
+	if n, ok := c.Int("sliding_window"); !ok || n != 0 || c.TakesNull("sliding_window") {
+		return nil
+	}
+	return problem.New(problem.BadValue, s.v.field("sliding_window"), 0, "means no window, for which the engine sets null, which %s does not take", c.ModelType()).
+		WithHint("a window of 1 or more, and full_attention in layer_types for layers that have none")
 }
 
 // resolveLength takes max_model_len or derives it (_get_and_verify_max_len).
