@@ -213,7 +213,7 @@ func (p *Planner) subject(ctx context.Context, req *Request, eng engine.Engine) 
 	}
 	m, err := model.ResolveAs(src, req.AssumeArchitecture)
 	if err != nil {
-		return nil, unserved(eng, src, req.AssumeArchitecture, err)
+		return nil, unserved(eng, src, req, err)
 	}
 	s := &subject{model: m, kinds: layerKinds(m), duplicates: src.Duplicates}
 	wanted := weights.WantsHeaders(m)
@@ -238,13 +238,13 @@ func (p *Planner) subject(ctx context.Context, req *Request, eng engine.Engine) 
 	return s, nil
 }
 
-// unserved is the engine's own refusal of an architecture that no family here resolves
-// either, and otherwise err.
-func unserved(eng engine.Engine, src *checkpoint.Source, assumed string, err error) error {
+// unserved is the engine's own refusal of a model that no family here resolves either, where
+// it comes before it reads what they read, and otherwise err.
+func unserved(eng engine.Engine, src *checkpoint.Source, req *Request, err error) error {
 	if e, ok := eng.(interface {
-		Unserved(*model.Config) *problem.Error
-	}); ok && assumed == "" {
-		if refusal := e.Unserved(model.NewConfig(src)); refusal != nil {
+		Unserved(*model.Config, *engine.Options) *problem.Error
+	}); ok && req.AssumeArchitecture == "" {
+		if refusal := e.Unserved(model.NewConfig(src), &req.Options); refusal != nil {
 			return refusal
 		}
 	}

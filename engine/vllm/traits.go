@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"headcount/engine"
 	"headcount/model"
 	"headcount/problem"
 )
@@ -134,9 +135,10 @@ var ownArchitectures = map[string]string{
 }
 
 // Unserved is why the engine serves no checkpoint of a config that headcount itself cannot
-// resolve either. It is nil when the registry takes the architecture, and when nobody knows
-// its model_type.
-func (Engine) Unserved(c *model.Config) *problem.Error {
+// resolve either, or not at the length that is asked for, which it checks before it builds
+// anything. It is nil when the registry takes the architecture, and when nobody knows its
+// model_type.
+func (Engine) Unserved(c *model.Config, opt *engine.Options) *problem.Error {
 	m := &model.Model{Config: c, ModelType: c.Top().ModelType(), TextType: c.ModelType()}
 	if list, _ := c.Top().List("architectures"); len(list) > 0 {
 		m.Architecture, _ = list[0].Text()
@@ -146,6 +148,13 @@ func (Engine) Unserved(c *model.Config) *problem.Error {
 	}
 	_, nested := c.Nested()
 	if _, refusal := resolveArch(architectures(m), nested, expertsOf(c) > 0); refusal != nil {
+		return refusal.By("vllm")
+	}
+	if c.Refused() != nil || opt.MaxModelLen <= 0 {
+		return nil
+	}
+	asked := setup{opt: opt, v: &view{length: newLengthRule(c, c.Top().ModelType())}}
+	if refusal := asked.resolveLength(); refusal != nil && refusal.Field == "max_model_len" {
 		return refusal.By("vllm")
 	}
 	return nil

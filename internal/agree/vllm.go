@@ -3,6 +3,7 @@ package agree
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -65,6 +66,19 @@ func VLLM(r *scorecard.Row, planner *headcount.Planner, row *golden.VLLMRow) {
 	for _, result := range row.Results {
 		checkResult(r, planner, req, result)
 	}
+}
+
+// WantsCode reports whether the plan of a row says that the checkpoint's own config class is
+// needed. The engine says so too, unless it is told to trust that code; what an oracle
+// answers with a stand-in for the class is then no answer about the checkpoint.
+func WantsCode(planner *headcount.Planner, row *golden.VLLMRow) bool {
+	report, err := planner.Plan(context.Background(), vllmRequest(row))
+	var refusal *problem.Error
+	if report != nil {
+		refusal = report.Error
+	}
+	errors.As(err, &refusal)
+	return refusal != nil && refusal.Field == "auto_map"
 }
 
 func checkResolved(r *scorecard.Row, report *headcount.Report, want *golden.VLLMResolved) {

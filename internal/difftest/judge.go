@@ -76,13 +76,16 @@ func judgeVLLM(card *scorecard.Card, row *golden.VLLMRow) []scorecard.Miss {
 	if row.Error != nil && artefact(row.Error.Message) {
 		return nil
 	}
+	planner := &headcount.Planner{Resolver: corpus.Corpus{row.File: {Config: row.Config, HFQuant: row.HFQuant}}}
+	if row.RemoteConfig == "generic" && agree.WantsCode(planner, row) {
+		return nil
+	}
 	kind := "stopped before the model"
 	if row.Resolved != nil {
 		kind = row.Resolved.TextModelType
 	}
 	r := card.Row(row.ID, kind)
-	models := corpus.Corpus{row.File: {Config: row.Config, HFQuant: row.HFQuant}}
-	agree.VLLM(r, &headcount.Planner{Resolver: models}, row)
+	agree.VLLM(r, planner, row)
 	return r.Done()
 }
 
