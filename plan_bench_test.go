@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"testing"
 
 	"headcount"
@@ -16,10 +15,8 @@ import (
 	"headcount/layout"
 )
 
-// BenchmarkPlan is one plan in process, the config already resolved, with garbage collected
-// as plan --jobs and serve collect it.
+// BenchmarkPlan is one plan in process, the config already resolved.
 func BenchmarkPlan(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	for _, bb := range []struct {
 		name string
 		req  headcount.Request

@@ -178,7 +178,9 @@ func legalTP(job engine.Job, rules *release) string {
 	job.Options = &opt
 	return legal(maxListedTP, func(tp int) bool {
 		job.Layout.TP = tp
-		return newPlan(job, rules).run() == nil
+		p := newPlan(job, rules)
+		defer p.free()
+		return p.run() == nil
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"headcount/attn"
 	"headcount/engine"
@@ -43,6 +44,7 @@ func (e Engine) Plan(job engine.Job) (*engine.Result, error) {
 		e.rules = latest()
 	}
 	p := newPlan(job, e.rules)
+	defer p.free()
 	if err := p.run(); err != nil {
 		if err.Code == problem.NotDivisible && err.Hint == "" {
 			if sizes := legalTP(job, e.rules); sizes != "" {
@@ -57,49 +59,56 @@ func (e Engine) Plan(job engine.Job) (*engine.Result, error) {
 	return &p.result, nil
 }
 
-// A plan is one answer in the making. What the Result points to lives inside of it, so that
-// a plan is one allocation for the most part.
+// A plan is one answer in the making: the answer, and what it takes on the way.
 type plan struct {
+	*answer
 	setup  setup
-	result engine.Result
-	named  bool // a device is: what start-up takes of it is asked as well
+	named  bool         // a device is
+	caches []layerCache // of the distinct layers
+	from   []int32      // index in caches of each distinct layer's first, and their number
+	found  [4]backend   // of the first stage's layers, if they are no more
+	all    caches
+	rows   []engine.Run // of each distinct spec
+	groups []group
+	demand demand
+}
 
+// plans are those that are done. Their slices serve the next ones.
+var plans = sync.Pool{New: func() any { return new(plan) }}
+
+// free gives a plan back. Its answer lives on.
+func (p *plan) free() {
+	*p = plan{caches: p.caches[:0], from: p.from[:0], rows: p.rows[:0],
+		all: caches{specs: p.all.specs[:0], runs: p.all.runs[:0], shares: p.all.shares[:0]}}
+	plans.Put(p)
+}
+
+// An answer is the Result and what it points to, one allocation for the most part.
+type answer struct {
+	result   engine.Result
 	spans    []layout.Span
-	caches   []layerCache // of the distinct layers
-	from     []int32      // index in caches of each distinct layer's first, and their number
-	all      caches
-	rows     []engine.Run // of each distinct spec
-	groups   []group
 	perBlock []int64
-	demand   demand
 	capacity capacity
-
-	flags  [3]bool
-	sizes  [3]int
-	blocks int64
-	memory int64
-	quant  string
-	alone  []int64
+	flags    [3]bool
+	sizes    [3]int
+	blocks   int64
+	memory   int64
+	quant    string
+	alone    []int64
 
 	room room
 }
 
-// A room is where the slices of a plan begin, long enough for a homogeneous model on one
+// A room is where the slices of an answer begin, long enough for a homogeneous model on one
 // pipeline stage.
 type room struct {
 	ranks    [1]engine.Rank
 	spans    [1]layout.Span
 	lines    [1]string
-	rows     [2]engine.Run
 	layers   [1]engine.Run
-	from     [8]int32
-	specs    [2]spec
-	runs     [2]run
-	caches   [2]layerCache
 	groups   [1]engine.Group
 	perBlock [2]int64
 	alone    [1]int64
-	found    [2]backend
 }
 
 // sized is room cut to n elements, or a new slice if there is not that much.
@@ -111,7 +120,8 @@ func sized[T any](room []T, n int) []T {
 }
 
 func newPlan(job engine.Job, rules *release) *plan {
-	p := &plan{}
+	p := plans.Get().(*plan)
+	p.answer = new(answer)
 	opt := job.Options
 	if opt == nil {
 		opt = &engine.Options{}
@@ -193,14 +203,13 @@ func (p *plan) build() *problem.Error {
 		}
 	}
 	var err *problem.Error
-	if p.caches, err = s.layerCaches(p.room.caches[:0]); err != nil {
+	if p.caches, err = s.layerCaches(p.caches[:0]); err != nil {
 		return cmp.Or(p.beforeBackends(err), err)
 	}
 	p.index()
 	p.result.Resolved.CacheDType = s.cacheDType
 	p.result.Resolved.AttentionBackends = s.backendNames(p.caches, p.from)
 	p.spans = spans(p.room.spans[:0], len(s.v.model.Layers), s.layout.PP)
-	p.all.specs, p.all.runs = p.room.specs[:0], p.room.runs[:0]
 	configured := *s // before any stage's layers settle the block size
 	var before []backend
 	var kept bool
@@ -265,7 +274,7 @@ const maxSpecs = 1024
 
 // index notes where each distinct layer's caches begin.
 func (p *plan) index() {
-	p.from = p.room.from[:0]
+	p.from = p.from[:0]
 	for i := range p.caches {
 		for int(p.caches[i].layer) >= len(p.from) {
 			p.from = append(p.from, int32(i))
@@ -311,9 +320,8 @@ func (p *plan) eachOf(layer int32, n int, visit func(lc *layerCache, n int64)) {
 // backendsOn lists the distinct attention backends of a stage's layers, in order, and tells
 // whether any of them keeps a state.
 func (p *plan) backendsOn(stage int) (found []backend, keeps bool) {
-	found = p.room.found[:0:1]
-	if stage > 0 {
-		found = nil
+	if stage == 0 { // the slice of later stages is another: what came before is held against it
+		found = p.found[:0]
 	}
 	at := 0
 	add := func(layer int32) {

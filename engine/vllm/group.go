@@ -14,7 +14,17 @@ type caches struct {
 
 	merged spec // of all layers, if one serves them
 	alone  [1]group
-	shares [2]share
+	shares []share // where lists of them begin
+}
+
+// list is an empty list for n shares.
+func (c *caches) list(n int) []share {
+	at := len(c.shares)
+	if cap(c.shares)-at < n {
+		at, c.shares = 0, make([]share, 0, max(n, 2*cap(c.shares))) // earlier lists keep theirs
+	}
+	c.shares = c.shares[:at+n]
+	return c.shares[at : at : at+n]
 }
 
 // A run is n caches in a row of one spec on one stage.
@@ -150,10 +160,7 @@ func (c *caches) groups(blockOuter, noHybrid bool) ([]group, []padding, *problem
 
 // one is a single group of all layers.
 func (c *caches) one(s *spec, uniform bool) []group {
-	g := group{spec: s, uniform: uniform, shares: c.shares[:0]}
-	if len(c.runs) > len(c.shares) {
-		g.shares = make([]share, 0, len(c.runs))
-	}
+	g := group{spec: s, uniform: uniform, shares: c.list(len(c.runs))}
 	for _, r := range c.runs {
 		g.layers += r.n
 		g.shares = append(g.shares, share{&c.specs[r.spec], r.stage, r.n})
@@ -477,7 +484,7 @@ next:
 			return nil, nil, errTooMany(n)
 		}
 		for i := range n {
-			gs = append(gs, every(&k.spec, k.shares, i, n))
+			gs = append(gs, c.every(&k.spec, k.shares, i, n))
 		}
 	}
 	return gs, pads, nil
@@ -492,8 +499,8 @@ func errTooMany(n int64) *problem.Error {
 
 // every is the group of each n-th layer from the i-th on, so that pipeline stages keep
 // about equal shares of every group.
-func every(s *spec, from []share, i, n int64) group {
-	g := group{spec: s, shares: make([]share, 0, len(from))}
+func (c *caches) every(s *spec, from []share, i, n int64) group {
+	g := group{spec: s, shares: c.list(len(from))}
 	var at int64 // layers before the share
 	for _, f := range from {
 		if k := below(at+f.n, i, n) - below(at, i, n); k > 0 {

@@ -66,7 +66,7 @@ func (c *caches) packed() ([]group, *problem.Error) {
 			return nil, problem.New(problem.Unsupported, "", nil, "layers of unequal pages cannot be split into %d groups", n)
 		}
 		for i := range n {
-			gs = append(gs, p.group(int(i), int(n)))
+			gs = append(gs, p.group(c.list(int(ceil(p.n, n))), int(i), int(n)))
 		}
 	}
 	return gs, nil
@@ -94,7 +94,7 @@ func (c *caches) packs() []*pack {
 		if k < 0 {
 			k = len(p.pages)
 			p.pages = append(p.pages, s.page())
-			p.layers = append(p.layers, make([]share, 0, min(p.n, 64)))
+			p.layers = append(p.layers, c.list(int(min(p.n, 64))))
 		}
 		for range r.n {
 			p.layers[k] = append(p.layers[k], share{s, r.stage, 1})
@@ -135,9 +135,9 @@ func leastPadding(packs []*pack, floor int64) int64 {
 }
 
 // group is the i-th of n groups of a bucket: of each n-th repeat one layer of each page
-// size.
-func (p *pack) group(i, n int) group {
-	g := group{uniform: true, shares: make([]share, 0, int(ceil(p.n, int64(n))))}
+// size. Its list is put into shares.
+func (p *pack) group(shares []share, i, n int) group {
+	g := group{uniform: true, shares: shares}
 	for k := i; k < int(p.most); k += n {
 		for _, l := range p.layers {
 			if k >= len(l) {

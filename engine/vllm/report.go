@@ -22,7 +22,7 @@ func (p *plan) ranks() {
 		rank.KVReplication = int(max(1, tp/v.kv/dcp))
 	}
 	p.result.Ranks = sized(p.room.ranks[:], len(p.spans))
-	p.rows = p.room.rows[:0]
+	p.rows = p.rows[:0]
 	for i := range p.all.specs {
 		p.rows = append(p.rows, row(&p.all.specs[i]))
 	}
