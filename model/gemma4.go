@@ -30,8 +30,9 @@ var gemma4 = family{
 		}
 		m := r.decoder(d)
 		m.Experts = e.count
-		for _, k := range kinds { // the whole-model value is the widest head
-			m.HeadDim = max(m.HeadDim, k.key)
+		m.KVHeads, m.HeadDim = 0, 0
+		for _, k := range kinds { // whole-model values are the most of any layer
+			m.KVHeads, m.HeadDim = max(m.KVHeads, k.kv), max(m.HeadDim, k.key)
 		}
 		if perLayer > 0 {
 			m.Outer = append(m.Outer, everywhere(perLayerEmbedding(vocab, perLayer, hidden, layers)...)...)

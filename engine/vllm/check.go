@@ -106,9 +106,6 @@ func (s *setup) checkClass() *problem.Error {
 		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "the width, %d, is not a multiple of it", v.model.HiddenSize)
 	case v.drafter && s.drafts == 0:
 		return problem.New(problem.Unsupported, "architectures", v.arch, "drafts for a target, and its class takes sizes from that")
-	case v.model.Family == "gemma4" && orphaned(c):
-		return problem.New(problem.BadValue, v.field("num_kv_shared_layers"), nil, "a layer reads the cache of an earlier one of its type, and there is none").
-			WithHint("a smaller num_kv_shared_layers")
 	case v.arch == "GPTJForCausalLM" && v.model.TiedEmbeddings:
 		return problem.New(problem.Unsupported, v.field("tie_word_embeddings"), true, "GPT-J's head has a bias and is a tensor of its own")
 	case nested && startsWith(v.arch, builtByName) && nameless(c):
@@ -131,8 +128,16 @@ func nameless(c *model.Config) bool {
 	return len(named) == 0 && causal == ""
 }
 
-// orphaned tells whether one of the last layers, which read an earlier layer's cache, has
-// no layer of its type before them (models/gemma4.py).
+// checkShared refuses a model of which one of the last layers, which read an earlier layer's
+// cache, has no layer of its type before them (models/gemma4.py).
+func (s *setup) checkShared() *problem.Error {
+	if s.v.model.Family != "gemma4" || !orphaned(s.v.model.Config) {
+		return nil
+	}
+	return problem.New(problem.BadValue, s.v.field("num_kv_shared_layers"), nil, "a layer reads the cache of an earlier one of its type, and there is none").
+		WithHint("a smaller num_kv_shared_layers")
+}
+
 func orphaned(c *model.Config) bool {
 	types, _ := c.List("layer_types")
 	shared, _ := c.Int("num_kv_shared_layers")

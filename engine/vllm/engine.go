@@ -206,6 +206,9 @@ func (p *plan) build() *problem.Error {
 	if p.caches, err = s.layerCaches(p.caches[:0]); err != nil {
 		return cmp.Or(p.beforeBackends(err), err)
 	}
+	if err := s.checkShared(); err != nil { // which have a backend before the last ones look for them
+		return err
+	}
 	p.index()
 	p.result.Resolved.CacheDType = s.cacheDType
 	p.result.Resolved.AttentionBackends = s.backendNames(p.caches, p.from)
