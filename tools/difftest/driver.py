@@ -47,7 +47,9 @@ def answers_of_sglang(gpu):
 class Warmth:
     """What the forked children import, so that this process imports it once for those to come.
 
-    A child that builds a model spends a quarter of its time in imports otherwise.
+    A child that builds a model spends a quarter of its time in imports otherwise. Models of
+    Transformers are left to the child: where they are traced, nn.Module is patched over and
+    over, which takes as long as it has subclasses.
     """
 
     def __init__(self, run_job):
@@ -60,7 +62,7 @@ class Warmth:
         try:
             return self.run_job(job)
         finally:
-            new = [n for n in sys.modules if n not in before and not n.startswith("transformers_modules")]
+            new = [n for n in sys.modules if n not in before and not n.startswith("transformers")]
             self.names.write("\n".join(new) + "\n")
             self.names.flush()
 
