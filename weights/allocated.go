@@ -28,7 +28,7 @@ func Allocated(m *model.Model, b Build) []int64 {
 	out := make([]int64, len(b.Spans))
 	q := quantisedOf(m)
 	for i, span := range b.Spans {
-		t := tally{build: &b, stage: &Stage{}}
+		t := tally{build: b, stage: &Stage{}}
 		for start := span.Start; start < span.End && q == nil; {
 			end := start + 1
 			for end < span.End && m.Layers[end] == m.Layers[start] {

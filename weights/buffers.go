@@ -29,7 +29,7 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 	bytes = make([]int64, len(b.Spans))
 	for i, span := range b.Spans {
 		layers := m.Layers[span.Start:span.End]
-		t := tally{build: &b, stage: &Stage{}}
+		t := tally{build: b, stage: &Stage{}}
 		for start := 0; start < len(layers); {
 			end := start + 1
 			for end < len(layers) && layers[end] == layers[start] {

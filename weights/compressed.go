@@ -163,7 +163,7 @@ func groupFP8(w *checkpoint.Object, strategy string, static bool) *scheme {
 		return perTensor(static)
 	case "block":
 		if n, k, ok := pair(w, "block_structure"); ok {
-			return blocks(n, k, scalePerRow.dtype)
+			return wholeBlocks(blocks(n, k, scalePerRow.dtype, allBlocks), n, k)
 		}
 	}
 	return nil

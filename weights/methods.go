@@ -104,7 +104,7 @@ func deepSeekV4FP8(c *model.Config, block *checkpoint.Object) (*method, error) {
 func fp8Method(block *checkpoint.Object, scale dtype.Type, experts *scheme) (*method, error) {
 	s := perTensor(text(block, "activation_scheme") == "static")
 	if n, k, ok := pair(block, "weight_block_size"); ok {
-		s = refined(blocks(n, k, scale), n, k)
+		s = refined(blocks(n, k, scale, loneBlocks), n, k)
 	} else if v, _ := block.Get("weight_block_size"); v.Kind() == checkpoint.List {
 		return nil, errors.New("weight_block_size is not two positive numbers")
 	}
@@ -158,7 +158,8 @@ func (x *exact) skips(t *target) (bool, error) {
 	return t.about(func(path string) bool { return x.names[path] })
 }
 
-// autoAWQ is AWQ: a list of parts of names is left out (auto_awq.py AutoAWQConfig).
+// autoAWQ is AWQ: a list of parts of names is left out; without one, what the headers say,
+// which usually is all but a model's layers (auto_awq.py AutoAWQConfig).
 func autoAWQ(block *checkpoint.Object) (*method, error) {
 	bits, group := block.FirstInt("bits", "w_bit"), block.FirstInt("group_size", "q_group_size")
 	if bits != 4 || group < -1 || group == 0 || group > maxGroup {
@@ -170,7 +171,11 @@ func autoAWQ(block *checkpoint.Object) (*method, error) {
 	ignored := append(list(block, "modules_to_not_convert"), others(block, "modules_to_not_convert")...)
 	v, _ := block.Get("lm_head")
 	head, _ := v.Bool()
-	return &method{patterns: len(ignored), scheme: func(t target) (*scheme, error) {
+	unsaid := len(ignored) == 0
+	return &method{headers: unsaid, patterns: len(ignored), scheme: func(t target) (*scheme, error) {
+		if unsaid && t.kind != headModule && !strings.HasPrefix(t.path, "layers.") {
+			return nil, nil
+		}
 		skipped, err := t.about(func(path string) bool {
 			return slices.ContainsFunc(ignored, func(part string) bool { return strings.Contains(engineName(path), part) })
 		})
@@ -279,16 +284,14 @@ func modelOptScheme(algorithm string, group int64) *scheme {
 	case "FP8_PER_CHANNEL_PER_TOKEN":
 		return &scheme{linear: perRow(false).linear}
 	case "FP8_PB_WO":
-		s := &scheme{linear: blocks(128, 128, dtype.Float32).linear}
-		s.linear[1].whole = true
-		return s
+		return &scheme{linear: blocks(128, 128, dtype.Float32, wholeInputs).linear}
 	case "NVFP4":
 		s := nvfp4(group, scalePerTensor)
-		s.linear[1].whole = true
+		s.linear[1].hold = wholeInputs
 		return s
 	case "W4A16_NVFP4":
 		s := nvfp4(group, tensor{}) // a scale of inputs that is loaded and dropped
-		s.linear[1].whole = true
+		s.linear[1].hold = wholeInputs
 		return s
 	case "MXFP8":
 		return mxfp8()

@@ -14,8 +14,9 @@ import (
 // A quantised is how a quantised checkpoint's layers are kept, whatever the layout.
 type quantised struct {
 	layers  []*layerModules // one for each layer; equal ones share a pointer
-	head    *scheme         // of the language-model head; nil: as it is
-	towers  layerModules    // of a tower, by places outside of layers; its plain is not used
+	cuts    []Cut
+	head    *scheme      // of the language-model head; nil: as it is
+	towers  layerModules // of a tower, by places outside of layers; its plain is not used
 	scales  cacheScales
 	unknown string // why this is not known; "": it is
 	headers bool   // the checkpoint's headers say it better
@@ -94,6 +95,7 @@ func newQuantised(m *model.Model) *quantised {
 		}
 		q.layers[i] = made[key]
 	}
+	q.cuts = q.cutsOf(m.Layers)
 	if q.head, err = headScheme(m, rules); err == nil {
 		err = q.packTowers(m, rules)
 	}

@@ -37,7 +37,7 @@ type tensor struct {
 	outputs, inputs int64
 	dtype           dtype.Type // Unknown: the model's
 	partial         bool       // what is left of a division counts as one, too
-	whole           bool       // the engine refuses a rank with a part of a group of inputs
+	hold            hold       // where an engine refuses a rank a part of one of its pieces
 	joined          bool       // one for the module, not one for each of the weights that it joins
 	everywhere      bool       // of every expert of the model on each rank, with a kernel that wants that
 	times           int64      // such tensors; 0: one
@@ -54,8 +54,8 @@ var (
 
 // blocks is FP8 with a scale for each block of n outputs and k inputs
 // (fp8.py Fp8LinearMethod, Fp8MoEMethod).
-func blocks(n, k int64, scale dtype.Type) *scheme {
-	joined := tensor{outputs: n, inputs: k, dtype: scale, partial: true, joined: true}
+func blocks(n, k int64, scale dtype.Type, hold hold) *scheme {
+	joined := tensor{outputs: n, inputs: k, dtype: scale, partial: true, joined: true, hold: hold}
 	return &scheme{linear: []tensor{float8, joined}, experts: expertBlocks(n, k)}
 }
 
@@ -67,12 +67,25 @@ func expertBlocks(n, k int64) []tensor {
 // leastBlock is the smallest side of a block that the engine makes of larger ones.
 const leastBlock = 32
 
+// wholeBlocks are blocks of which a rank holds whole ones of experts
+// (fp8_utils.py validate_fp8_block_shape_moe).
+func wholeBlocks(s *scheme, n, k int64) *scheme {
+	s.fit = func(divided, _ int64, tp int) []tensor {
+		if divided%n == 0 && (tp == 1 || divided%k == 0) {
+			return s.experts
+		}
+		return nil
+	}
+	return s
+}
+
 // refined are blocks that shrink, for experts of which a rank does not hold whole ones, to
 // what divides its part (fused_moe/oracle/fp8.py refine_fp8_moe_block_shape).
 func refined(s *scheme, n, k int64) *scheme {
+	fits := wholeBlocks(s, n, k).fit
 	s.fit = func(divided, whole int64, tp int) []tensor {
-		if divided%n == 0 && (tp == 1 || divided%k == 0) {
-			return s.experts
+		if list := fits(divided, whole, tp); list != nil {
+			return list
 		}
 		if side := gcd(gcd(n, k), gcd(divided, whole)); side >= leastBlock {
 			return expertBlocks(side, side)
@@ -119,7 +132,7 @@ func mxfp4() *scheme {
 
 // mxfp8 is FP8 with a scale of one byte for each 32 inputs.
 func mxfp8() *scheme {
-	both := []tensor{float8, {outputs: 1, inputs: 32, dtype: dtype.UInt8, whole: true}}
+	both := []tensor{float8, {outputs: 1, inputs: 32, dtype: dtype.UInt8, hold: wholeInputs}}
 	return &scheme{linear: both, experts: both}
 }
 
@@ -128,7 +141,7 @@ func mxfp8() *scheme {
 // experts keep in the model's dtype (compressed_tensors_wNa16.py, compressed_tensors_moe_wna16.py).
 func packedInts(bits, group int64, symmetric bool) *scheme {
 	words := 32 / bits
-	both := []tensor{{outputs: 1, inputs: words, dtype: dtype.Int32, partial: true}, {outputs: 1, inputs: group, whole: group > 0}}
+	both := []tensor{{outputs: 1, inputs: words, dtype: dtype.Int32, partial: true}, {outputs: 1, inputs: group, hold: wholeInputs}}
 	if !symmetric {
 		both = append(both, tensor{outputs: words, inputs: group, dtype: dtype.Int32, partial: true, joined: true})
 	}
@@ -156,10 +169,12 @@ func ints8(perRow bool) *scheme {
 func awq(bits, group int64, zeroPoints bool) *scheme {
 	words := 32 / bits
 	both := []tensor{
+		{outputs: 1, inputs: group},
 		{outputs: words, inputs: 1, dtype: dtype.Int32, joined: true},
 		{outputs: words, inputs: group, dtype: dtype.Int32, joined: true},
-		{outputs: 1, inputs: group},
 	}
+	linear := slices.Clone(both)
+	linear[0].hold, linear[1].hold = wholeInputs, wholeOutputs
 	fit := func(divided, whole int64, _ int) []tensor {
 		if whole%128 == 0 && (group == 0 || divided%group == 0) && slices.Contains(marlinGroups, group) {
 			return both
@@ -178,7 +193,7 @@ func awq(bits, group int64, zeroPoints bool) *scheme {
 		}
 		return inBytes
 	}
-	return &scheme{linear: both, experts: both, fit: fit}
+	return &scheme{linear: linear, experts: both, fit: fit}
 }
 
 // gptq are words of 32 bits along the inputs, with zero points and scales for each group of
@@ -188,7 +203,7 @@ func gptq(bits, group int64) *scheme {
 	return &scheme{linear: []tensor{
 		{outputs: 1, inputs: words, dtype: dtype.Int32},
 		{outputs: words, inputs: group, dtype: dtype.Int32, joined: true},
-		{outputs: 1, inputs: group, whole: group > 0},
+		{outputs: 1, inputs: group, hold: wholeInputs},
 	}}
 }
 
@@ -217,10 +232,10 @@ func (t *tally) module(params []model.Param, m *module, times int64) {
 	first := &params[m.params[0]]
 	copies := t.copies(first)
 	_, width := t.shape(first)
+	alone := t.alone(params, m)
 	for _, tensor := range t.tensors(m.scheme, first) {
-		if tensor.whole && width%tensor.inputs != 0 && t.err == nil {
-			t.err = problem.New(problem.NotDivisible, first.Cols.Field, first.Cols.Size,
-				"the %d inputs of a rank to %s are not divisible by %d, as its quantisation needs", width, moduleName(first), tensor.inputs)
+		if tensor.hold.counts() {
+			t.checkPieces(params, m, &tensor)
 		}
 		n, joined := int64(0), int64(0)
 		for _, i := range m.params {
@@ -228,7 +243,7 @@ func (t *tally) module(params []model.Param, m *module, times int64) {
 			joined = t.plus(joined, height)
 			n = t.plus(n, tensor.steps(height, tensor.outputs))
 		}
-		if tensor.joined || m.single {
+		if tensor.joined || alone {
 			n = tensor.steps(joined, tensor.outputs)
 		}
 		n = t.times(t.times(n, tensor.steps(width, tensor.inputs)), max(tensor.times, 1))

@@ -56,7 +56,7 @@ func stagesOfTensors(m *model.Model, b Build) ([]Stage, error) {
 	}
 	stages := make([]Stage, len(b.Spans))
 	for i, span := range b.Spans {
-		t := tally{build: &b, stage: &stages[i]}
+		t := tally{build: b, stage: &stages[i]}
 		for start := span.Start; start < span.End; {
 			end := start + 1
 			for end < span.End && same(s.layers[end], s.layers[start]) && m.Layers[end] == m.Layers[start] {

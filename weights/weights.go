@@ -130,7 +130,7 @@ func Stages(m *model.Model, b Build) ([]Stage, error) {
 func (b *Build) stages(m *model.Model, q *quantised) ([]Stage, error) {
 	stages := make([]Stage, len(b.Spans))
 	for i, span := range b.Spans {
-		t := tally{build: b, stage: &stages[i]}
+		t := tally{build: *b, stage: &stages[i]}
 		t.layers(m.Layers, q, span)
 		for j := range m.Outer {
 			if p := &m.Outer[j]; onStage(b.stageOf(m, p), i, len(b.Spans)) && !b.leavesOut(m, p) && !q.packs(j) {
@@ -226,7 +226,7 @@ func onStage(s model.Stage, i, n int) bool {
 // A tally adds parameters to a stage and keeps the first error.
 type tally struct {
 	tp      int64 // ranks that share the parameter at hand
-	build   *Build
+	build   Build
 	stage   *Stage
 	padding Padding // of routed experts
 	err     *problem.Error
@@ -345,13 +345,19 @@ func (t *tally) copies(p *model.Param) int64 {
 	return n
 }
 
-// shape is what one rank holds of one copy of p, [height, width]; a vector has width 1.
-func (t *tally) shape(p *model.Param) (height, width int64) {
+// axes are those of p as its ranks divide it.
+func (t *tally) axes(p *model.Param) (rows, cols model.Axis) {
 	t.tp = t.build.ranks(p.Part)
-	rows, cols := p.Rows, p.Cols
+	rows, cols = p.Rows, p.Cols
 	if p.OffPlan && t.build.ByPlan || p.Experts > 0 && t.build.Layout.EP || p.Evenly > 0 && int64(p.Evenly)%t.tp != 0 {
 		rows.Split, cols.Split = model.Whole, model.Whole
 	}
+	return rows, cols
+}
+
+// shape is what one rank holds of one copy of p, [height, width]; a vector has width 1.
+func (t *tally) shape(p *model.Param) (height, width int64) {
+	rows, cols := t.axes(p)
 	height, width = t.axis(&rows), int64(1)
 	if cols.Size > 0 {
 		width = t.axis(&cols)

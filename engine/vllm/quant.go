@@ -69,8 +69,6 @@ func (v *view) quantisation(m *model.Model) {
 		v.layerFP8 = true
 		v.headScales = text(scheme, "strategy") == "attn_head"
 	}
-	g := newGrids(v.quant, block)
-	v.cuts = v.cutBy(&g)
 }
 
 // modelOptMethod refines a ModelOpt method by its algorithm.

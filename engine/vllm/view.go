@@ -27,7 +27,6 @@ type view struct {
 	dtype      dtype.Type // the config's
 	quant      string     // the engine's method, "" for none
 	quantBlock *checkpoint.Object
-	cuts       []cut  // weights that quantisation cuts into pieces
 	cacheDType string // kv_cache_dtype that the checkpoint asks for; "auto": nothing said
 	layerFP8   bool   // its layers turn an auto cache into fp8
 	headScales bool   // scales per KV head
