@@ -101,7 +101,7 @@ func TestFromFS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := src.Config.text("model_type"); got != "transformer" || src.Params == nil {
+	if got := src.Config.Text("model_type"); got != "transformer" || src.Params == nil {
 		t.Errorf("params.json alone: %s", src.Config.AppendJSON(nil))
 	}
 	folder["model.safetensors"] = shard(`{}`, 1)

@@ -58,10 +58,10 @@ func FromParams(params *Object) (*Object, error) {
 			return nil, err
 		}
 	}
-	multimodal := c.dict("multimodal")
+	multimodal := c.Dict("multimodal")
 	_, encoder := multimodal.truthy("vision_encoder_args")
 	_, standalone := c.truthy("vision_encoder")
-	_, whisper := multimodal.dict("whisper_model_args").truthy("encoder_args")
+	_, whisper := multimodal.Dict("whisper_model_args").truthy("encoder_args")
 	switch {
 	case (encoder || standalone) && whisper:
 		return nil, problem.New(problem.BadValue, "multimodal", nil, "both a vision and an audio encoder")
@@ -155,10 +155,10 @@ func quantization(c *Object) error {
 		return nil
 	}
 	q := v.Dict()
-	method := strings.ReplaceAll(strings.ToLower(q.text("quant_method")), "_", "-")
+	method := strings.ReplaceAll(strings.ToLower(q.Text("quant_method")), "_", "-")
 	config := NewObject()
 	switch {
-	case q.text("qformat_weight") == "fp8_e4m3":
+	case q.Text("qformat_weight") == "fp8_e4m3":
 		config.Set("quant_method", NewText("fp8"))
 		switch scheme, _ := q.Get("qscheme_act"); {
 		case scheme == NewText("NO_SCALES"):
@@ -190,7 +190,7 @@ func experts(c *Object) error {
 	shared, _ := m.Get("num_shared_experts")
 	n, _ := shared.Float()
 	switch {
-	case c.text("model_type") == "mamba":
+	case c.Text("model_type") == "mamba":
 		c.Set("architectures", NewList(NewText("Mamba2ForCausalLM")))
 	case moe && n > 0:
 		if _, ok := c.truthy("llama_4_scaling"); !ok {
@@ -305,8 +305,8 @@ func vision(c *Object) *Object {
 // audio nests the language model beside its Whisper encoder.
 func audio(c *Object) (*Object, error) {
 	const path = "multimodal.whisper_model_args."
-	args := c.dict("multimodal").dict("whisper_model_args")
-	encoder, encoding := args.dict("encoder_args"), args.dict("encoder_args").dict("audio_encoding_args")
+	args := c.Dict("multimodal").Dict("whisper_model_args")
+	encoder, encoding := args.Dict("encoder_args"), args.Dict("encoder_args").Dict("audio_encoding_args")
 	out := NewObject()
 	out.Set("model_type", NewText("whisper"))
 	out.Set("is_encoder_decoder", NewBool(false))
@@ -319,7 +319,7 @@ func audio(c *Object) (*Object, error) {
 		{encoding, "encoder_args.audio_encoding_args.", "window_size", "window_size"},
 		{encoding, "encoder_args.audio_encoding_args.", "sampling_rate", "sampling_rate"},
 		{encoding, "encoder_args.audio_encoding_args.", "hop_length", "hop_length"},
-		{args.dict("downsample_args"), "downsample_args.", "downsample_factor", "downsample_factor"},
+		{args.Dict("downsample_args"), "downsample_args.", "downsample_factor", "downsample_factor"},
 		{encoder, "encoder_args.", "dim", "d_model"},
 		{encoder, "encoder_args.", "n_layers", "encoder_layers"},
 		{encoder, "encoder_args.", "hidden_dim", "encoder_ffn_dim"},
@@ -396,19 +396,6 @@ func (v Value) truthy() bool {
 func (o *Object) truthy(key string) (Value, bool) {
 	v, _ := o.Get(key)
 	return v, v.truthy()
-}
-
-// text returns the string at key, "" if there is none.
-func (o *Object) text(key string) string {
-	v, _ := o.Get(key)
-	s, _ := v.Text()
-	return s
-}
-
-// dict returns the object at key, nil if there is none.
-func (o *Object) dict(key string) *Object {
-	v, _ := o.Get(key)
-	return v.Dict()
 }
 
 // or returns the value at key, or that given if the key is not there.

@@ -52,7 +52,7 @@ func TestFromParamsAsVLLM(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		name, params, want := row.text("name"), row.dict("params"), row.dict("config")
+		name, params, want := row.Text("name"), row.Dict("params"), row.Dict("config")
 		before := string(params.AppendJSON(nil))
 		got, err := FromParams(params)
 		if string(params.AppendJSON(nil)) != before {
@@ -61,7 +61,7 @@ func TestFromParamsAsVLLM(t *testing.T) {
 		if want == nil {
 			refusals++
 			if _, ok := errors.AsType[*problem.Error](err); !ok {
-				t.Errorf("%s: accepted, vLLM refuses: %s", name, row.text("refused"))
+				t.Errorf("%s: accepted, vLLM refuses: %s", name, row.Text("refused"))
 			}
 			continue
 		}
@@ -117,10 +117,10 @@ func TestFromParamsPixtral(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if src.Params == nil || src.Config.text("model_type") != "pixtral" {
+	if src.Params == nil || src.Config.Text("model_type") != "pixtral" {
 		t.Errorf("not taken as params.json: %s", src.Config.AppendJSON(nil))
 	}
-	textConfig := src.Config.dict("text_config")
+	textConfig := src.Config.Dict("text_config")
 	for key, want := range map[string]int64{
 		"hidden_size": 5120, "num_hidden_layers": 40, "num_attention_heads": 32, "num_key_value_heads": 8,
 		"head_dim": 128, "intermediate_size": 14336, "max_position_embeddings": 131072, "vocab_size": 131072,
@@ -142,7 +142,7 @@ func FuzzFromParams(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(row.dict("params").AppendJSON(nil))
+		f.Add(row.Dict("params").AppendJSON(nil))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		params, _, err := Parse(data)

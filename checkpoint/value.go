@@ -197,6 +197,19 @@ func (o *Object) Get(key string) (v Value, ok bool) {
 	return o.values[i], true
 }
 
+// Text is the string at key, "" when there is none.
+func (o *Object) Text(key string) string {
+	v, _ := o.Get(key)
+	s, _ := v.Text()
+	return s
+}
+
+// Dict is the object at key, nil when there is none.
+func (o *Object) Dict(key string) *Object {
+	v, _ := o.Get(key)
+	return v.Dict()
+}
+
 // FirstInt is the value of the first of the keys that holds a whole number, 0 when none does.
 func (o *Object) FirstInt(keys ...string) int64 {
 	for _, key := range keys {

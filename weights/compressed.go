@@ -13,10 +13,10 @@ import (
 // (compressed_tensors.py CompressedTensorsConfig).
 func compressedTensors(block *checkpoint.Object) (*method, error) {
 	var groups []configGroup
-	configs := object(block, "config_groups")
+	configs := block.Dict("config_groups")
 	for _, key := range configs.Keys() {
 		v, _ := configs.Get(key)
-		g, err := newConfigGroup(v.Dict(), text(block, "format"))
+		g, err := newConfigGroup(v.Dict(), block.Text("format"))
 		if err != nil {
 			return nil, err
 		}
@@ -28,7 +28,7 @@ func compressedTensors(block *checkpoint.Object) (*method, error) {
 	if err != nil {
 		return nil, err
 	}
-	if transformsOnline(object(block, "transform_config")) {
+	if transformsOnline(block.Dict("transform_config")) {
 		return nil, errors.New("weights are quantised: compressed-tensors with transforms of inputs or outputs")
 	}
 	patterns := len(ignored.patterns) + len(groups)
@@ -36,7 +36,7 @@ func compressedTensors(block *checkpoint.Object) (*method, error) {
 		patterns += len(groups[i].targets.patterns)
 	}
 	out := &method{scales: sixScales, patterns: patterns, scheme: func(t target) (*scheme, error) { return groupOf(groups, ignored, t) }}
-	if text(object(block, "kv_cache_scheme"), "strategy") == "attn_head" {
+	if block.Dict("kv_cache_scheme").Text("strategy") == "attn_head" {
 		out.scales = sixScalesAHead
 	}
 	return out, nil
@@ -45,12 +45,12 @@ func compressedTensors(block *checkpoint.Object) (*method, error) {
 // transformsOnline reports whether anything but the weights themselves is transformed: that
 // takes parameters of its own (compressed_tensors/transform/linear.py).
 func transformsOnline(o *checkpoint.Object) bool {
-	groups := object(o, "config_groups")
+	groups := o.Dict("config_groups")
 	for _, key := range groups.Keys() {
 		v, _ := groups.Get(key)
 		applied, _ := v.Dict().Get("apply")
 		for _, one := range applied.List() {
-			if !strings.HasPrefix(text(one.Dict(), "location"), "weight_") {
+			if !strings.HasPrefix(one.Dict().Text("location"), "weight_") {
 				return true
 			}
 		}
@@ -113,12 +113,12 @@ func newConfigGroup(o *checkpoint.Object, format string) (*configGroup, error) {
 	if g.targets, err = newMatcher(names, towers...); err != nil {
 		return nil, err
 	}
-	if f := text(o, "format"); f != "" {
+	if f := o.Text("format"); f != "" {
 		format = f
 	}
 	if g.scheme = groupScheme(o, format); g.scheme == nil {
-		w := object(o, "weights")
-		err = fmt.Errorf("weights are quantised: compressed-tensors of %d bits, %.20q, %.20q, %.40q", w.FirstInt("num_bits"), text(w, "type"), text(w, "strategy"), format)
+		w := o.Dict("weights")
+		err = fmt.Errorf("weights are quantised: compressed-tensors of %d bits, %.20q, %.20q, %.40q", w.FirstInt("num_bits"), w.Text("type"), w.Text("strategy"), format)
 	}
 	return g, err
 }
@@ -126,11 +126,11 @@ func newConfigGroup(o *checkpoint.Object, format string) (*configGroup, error) {
 // groupScheme is the layout of a group (_get_scheme_from_parts), nil for one that is not
 // known.
 func groupScheme(o *checkpoint.Object, format string) *scheme {
-	w, in := object(o, "weights"), object(o, "input_activations")
-	bits, group, strategy, kind := w.FirstInt("num_bits"), w.FirstInt("group_size"), text(w, "strategy"), text(w, "type")
+	w, in := o.Dict("weights"), o.Dict("input_activations")
+	bits, group, strategy, kind := w.FirstInt("num_bits"), w.FirstInt("group_size"), w.Text("strategy"), w.Text("type")
 	static := in != nil && !dynamic(in)
 	switch {
-	case object(o, "output_activations") != nil || dynamic(w) || group < -1 || group > maxGroup:
+	case o.Dict("output_activations") != nil || dynamic(w) || group < -1 || group > maxGroup:
 		return nil
 	case kind == "float" && bits == 4 && strategy == "tensor_group" && group == 16:
 		if in == nil {
@@ -139,7 +139,7 @@ func groupScheme(o *checkpoint.Object, format string) *scheme {
 		return nvfp4(group, scalePerTensor)
 	case kind == "float" && bits == 4 && strategy == "group" && group == 32:
 		return mxfp4()
-	case kind == "float" && bits == 8 && strategy == "group" && group == 32 && text(w, "scale_dtype") == "torch.uint8":
+	case kind == "float" && bits == 8 && strategy == "group" && group == 32 && w.Text("scale_dtype") == "torch.uint8":
 		return mxfp8()
 	case kind == "float" && bits == 8:
 		return groupFP8(w, strategy, static)

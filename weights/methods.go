@@ -43,7 +43,7 @@ func newMethod(m *model.Model) (*method, error) {
 		}
 		return plainFP8(block)
 	case "compressed-tensors":
-		if m.Family == "kimi_linear" && text(block, "format") == "mxfp4-pack-quantized" {
+		if m.Family == "kimi_linear" && block.Text("format") == "mxfp4-pack-quantized" {
 			return expertsOnly(mxfp4For(mxfp4Kernel)), nil
 		}
 		return compressedTensors(block)
@@ -93,7 +93,7 @@ func deepSeekV4FP8(c *model.Config, block *checkpoint.Object) (*method, error) {
 		return fp8Method(block, dtype.Float32, nil)
 	}
 	experts := mxfp4For(mxfp4Kernel)
-	if strings.EqualFold(text(block, "moe_quant_algo"), "NVFP4") {
+	if strings.EqualFold(block.Text("moe_quant_algo"), "NVFP4") {
 		experts = nvfp4(16, scalePerTensor)
 	}
 	return fp8Method(block, dtype.Float8E8M0, experts)
@@ -102,7 +102,7 @@ func deepSeekV4FP8(c *model.Config, block *checkpoint.Object) (*method, error) {
 // fp8Method reads an fp8 block. Scales of blocks have a dtype; experts may be of a kind of
 // their own.
 func fp8Method(block *checkpoint.Object, scale dtype.Type, experts *scheme) (*method, error) {
-	s := perTensor(text(block, "activation_scheme") == "static")
+	s := perTensor(block.Text("activation_scheme") == "static")
 	if n, k, ok := pair(block, "weight_block_size"); ok {
 		s = refined(blocks(n, k, scale, loneBlocks), n, k)
 	} else if v, _ := block.Get("weight_block_size"); v.Kind() == checkpoint.List {
@@ -190,7 +190,7 @@ func autoAWQ(block *checkpoint.Object) (*method, error) {
 // as far as the headers do not say otherwise (auto_gptq.py AutoGPTQConfig).
 func autoGPTQ(block *checkpoint.Object) (*method, error) {
 	bits, group := block.FirstInt("bits"), block.FirstInt("group_size")
-	if bits != 4 && bits != 8 || group < -1 || group == 0 || group > maxGroup || object(block, "dynamic").Len() > 0 {
+	if bits != 4 && bits != 8 || group < -1 || group == 0 || group > maxGroup || block.Dict("dynamic").Len() > 0 {
 		return nil, fmt.Errorf("weights are quantised: gptq of %d bits in groups of %d, or with rules for modules", bits, group)
 	}
 	s := gptq(bits, max(group, 0))
@@ -245,14 +245,14 @@ func bitsAndBytes(block *checkpoint.Object) *method {
 // modelOpt is a checkpoint that ModelOpt wrote (modelopt.py).
 func modelOpt(block *checkpoint.Object) (*method, error) {
 	o := block
-	if inner := object(block, "quantization"); inner != nil {
+	if inner := block.Dict("quantization"); inner != nil {
 		o = inner
 	}
 	excluded, err := newExclusions(o)
 	if err != nil {
 		return nil, err
 	}
-	algorithm := strings.ToUpper(text(o, "quant_algo"))
+	algorithm := strings.ToUpper(o.Text("quant_algo"))
 	if algorithm == "MIXED_PRECISION" {
 		return mixedModelOpt(block, o, excluded)
 	}
@@ -301,7 +301,7 @@ func modelOptScheme(algorithm string, group int64) *scheme {
 
 // weightsOnly reports whether no group of the config quantises its inputs.
 func weightsOnly(block *checkpoint.Object) bool {
-	groups := object(block, "config_groups")
+	groups := block.Dict("config_groups")
 	for _, key := range groups.Keys() {
 		v, _ := groups.Get(key)
 		if inputs, _ := v.Dict().Get("input_activations"); v.Dict() == nil || inputs.Dict() != nil {
@@ -350,13 +350,13 @@ func (x *exclusions) skips(t *target) (bool, error) {
 
 // mixedModelOpt names the algorithm of each module in quantized_layers.
 func mixedModelOpt(block, o *checkpoint.Object, excluded *exclusions) (*method, error) {
-	layers := object(o, "quantized_layers")
+	layers := o.Dict("quantized_layers")
 	algorithms := map[string]string{}
 	group := o.FirstInt("group_size")
 	for _, key := range layers.Keys() {
 		v, _ := layers.Get(key)
 		name, ok := canonical(key)
-		if algorithm := strings.ToUpper(text(v.Dict(), "quant_algo")); ok {
+		if algorithm := strings.ToUpper(v.Dict().Text("quant_algo")); ok {
 			algorithms[name] = algorithm
 			if group == 0 && strings.HasSuffix(algorithm, "NVFP4") {
 				group = v.Dict().FirstInt("group_size")
@@ -381,7 +381,7 @@ func mixedModelOpt(block, o *checkpoint.Object, excluded *exclusions) (*method, 
 		}
 		return s, err
 	}}
-	if scheme := object(block, "kv_cache_scheme"); text(o, "kv_cache_quant_algo") != "" || text(scheme, "type") == "float" && scheme.FirstInt("num_bits") == 8 {
+	if scheme := block.Dict("kv_cache_scheme"); o.Text("kv_cache_quant_algo") != "" || scheme.Text("type") == "float" && scheme.FirstInt("num_bits") == 8 {
 		out.scales = fourScales
 	}
 	return out, nil
@@ -421,17 +421,4 @@ const maxGroup = 1 << 20
 func pair(o *checkpoint.Object, key string) (rows, columns int64, ok bool) {
 	rows, columns, ok = o.Pair(key)
 	return rows, columns, ok && rows <= maxGroup && columns <= maxGroup
-}
-
-// text is the string at key, "" when there is none.
-func text(o *checkpoint.Object, key string) string {
-	v, _ := o.Get(key)
-	s, _ := v.Text()
-	return s
-}
-
-// object is the object at key, nil when there is none.
-func object(o *checkpoint.Object, key string) *checkpoint.Object {
-	v, _ := o.Get(key)
-	return v.Dict()
 }

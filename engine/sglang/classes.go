@@ -102,7 +102,7 @@ func (r *reading) readable() *problem.Error {
 	}
 	for _, key := range top.class.byType {
 		nested := top.Object(key)
-		kind := textAt(nested, "model_type")
+		kind := nested.Text("model_type")
 		if kind == "" {
 			continue
 		}

@@ -92,16 +92,16 @@ func modelOptMethod(config *checkpoint.Object) string {
 	section := config
 	if v, ok := config.Get("quantization"); ok {
 		section = v.Dict()
-		if nested, _ := section.Get("quantization"); nested.Dict() != nil {
-			section = nested.Dict()
+		if nested := section.Dict("quantization"); nested != nil {
+			section = nested
 		}
 	}
-	switch algo := textAt(section, "quant_algo"); {
+	switch algo := section.Text("quant_algo"); {
 	case algo == "MIXED_PRECISION":
 		layers, _ := section.Get("quantized_layers")
 		for _, key := range layers.Dict().Keys() {
 			layer, _ := layers.Dict().Get(key)
-			switch strings.ToUpper(textAt(layer.Dict(), "quant_algo")) {
+			switch strings.ToUpper(layer.Dict().Text("quant_algo")) {
 			case "NVFP4", "W4A16_NVFP4":
 				return "modelopt_mixed"
 			}
@@ -140,17 +140,16 @@ func (r *reading) quantForm(own *checkpoint.Object) {
 		if own == nil {
 			break // hf_quant_config.json is not read again
 		}
-		if strings.EqualFold(textAt(config, "quant_method"), q.method) {
+		if strings.EqualFold(config.Text("quant_method"), q.method) {
 			need("activation_scheme")
 		}
-		q.kvIsFP8 = isFP8(textAt(config, "kv_cache_quant_algo")) || q.method == "mxfp8" && eightBitFloat(config)
+		q.kvIsFP8 = isFP8(config.Text("kv_cache_quant_algo")) || q.method == "mxfp8" && eightBitFloat(config)
 	case "awq":
 		need("bits", "w_bit")
 		need("group_size", "q_group_size")
 		need("zero_point")
 	case "compressed-tensors":
-		scheme, _ := config.Get("kv_cache_scheme")
-		q.kvIsFP8 = staticScheme(scheme.Dict())
+		q.kvIsFP8 = staticScheme(config.Dict("kv_cache_scheme"))
 	case "modelopt", "modelopt_fp8", "modelopt_fp4", "modelopt_mixed":
 		r.modelOptForm(config, missing)
 	}
@@ -168,7 +167,7 @@ func mixedComplete(config *checkpoint.Object) bool {
 func (r *reading) modelOptForm(config *checkpoint.Object, missing func(string)) {
 	q := &r.quant
 	section := config
-	if algo := textAt(config, "quant_algo"); algo != "" {
+	if algo := config.Text("quant_algo"); algo != "" {
 		scheme, _ := config.Get("kv_cache_scheme")
 		text, isText := scheme.Text()
 		switch {
@@ -177,16 +176,15 @@ func (r *reading) modelOptForm(config *checkpoint.Object, missing func(string)) 
 		case isText && q.method == "modelopt_fp4":
 			q.kvIsFP8 = isFP8(text) || strings.EqualFold(strings.TrimSpace(text), "float8")
 		default:
-			q.kvIsFP8 = isFP8(textAt(config, "kv_cache_quant_algo"))
+			q.kvIsFP8 = isFP8(config.Text("kv_cache_quant_algo"))
 		}
 	} else {
-		nested, _ := config.Get("quantization")
-		section = nested.Dict()
-		if textAt(section, "quant_algo") == "" {
+		section = config.Dict("quantization")
+		if section.Text("quant_algo") == "" {
 			missing("quant_algo")
 			return
 		}
-		q.kvIsFP8 = isFP8(textAt(section, "kv_cache_quant_algo"))
+		q.kvIsFP8 = isFP8(section.Text("kv_cache_quant_algo"))
 		if q.method == "modelopt_fp4" && !hasGroupSize(config) {
 			missing("group_size")
 		}
@@ -224,8 +222,8 @@ func isFP8(algo string) bool { return strings.EqualFold(strings.TrimSpace(algo),
 
 // eightBitFloat: kv_cache_scheme is an object that describes FP8.
 func eightBitFloat(config *checkpoint.Object) bool {
-	scheme, _ := config.Get("kv_cache_scheme")
-	return textAt(scheme.Dict(), "type") == "float" && sizeIn(scheme.Dict(), "num_bits") == 8
+	scheme := config.Dict("kv_cache_scheme")
+	return scheme.Text("type") == "float" && sizeIn(scheme, "num_bits") == 8
 }
 
 // staticScheme: compressed-tensors' scales are read when they are static, per tensor and
@@ -239,14 +237,8 @@ func staticScheme(scheme *checkpoint.Object) bool {
 		b, _ := v.Bool()
 		return b
 	}
-	return textAt(scheme, "type") == "float" && sizeIn(scheme, "num_bits") == 8 && textAt(scheme, "strategy") == "tensor" &&
+	return scheme.Text("type") == "float" && sizeIn(scheme, "num_bits") == 8 && scheme.Text("strategy") == "tensor" &&
 		flag("symmetric", true) && !flag("dynamic", false)
-}
-
-func textAt(o *checkpoint.Object, key string) string {
-	v, _ := o.Get(key)
-	s, _ := v.Text()
-	return s
 }
 
 // quantize settles the method by --quantization and refuses what the engine does not load

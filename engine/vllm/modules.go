@@ -155,8 +155,7 @@ func (s *setup) scalesCaches() bool {
 		return true
 	case "compressed-tensors":
 		block := s.v.model.Config.Top().Object("quantization_config")
-		scheme, _ := block.Get("kv_cache_scheme")
-		return scheme.Kind() == checkpoint.Dict
+		return block.Dict("kv_cache_scheme") != nil
 	}
 	return false
 }

@@ -57,27 +57,27 @@ func (v *view) quantisation(m *model.Model) {
 			v.quant = "gpt_oss_mxfp4"
 		}
 	case "compressed-tensors":
-		if m.Architecture == "KimiK3ForConditionalGeneration" && text(block, "format") == "mxfp4-pack-quantized" {
+		if m.Architecture == "KimiK3ForConditionalGeneration" && block.Text("format") == "mxfp4-pack-quantized" {
 			v.quant = "mxfp4"
 		}
 	}
-	scheme := object(block, "kv_cache_scheme")
+	scheme := block.Dict("kv_cache_scheme")
 	if strings.HasPrefix(method, "modelopt") {
 		v.quant = modelOptMethod(method, block)
 		v.cacheDType = modelOptCache(block)
 	} else if v.quant == "compressed-tensors" && scheme != nil {
 		v.layerFP8 = true
-		v.headScales = text(scheme, "strategy") == "attn_head"
+		v.headScales = scheme.Text("strategy") == "attn_head"
 	}
 }
 
 // modelOptMethod refines a ModelOpt method by its algorithm.
 func modelOptMethod(method string, block *checkpoint.Object) string {
-	inner := object(block, "quantization")
+	inner := block.Dict("quantization")
 	if inner == nil {
 		inner = block
 	}
-	switch algo := strings.ToUpper(text(inner, "quant_algo")); {
+	switch algo := strings.ToUpper(inner.Text("quant_algo")); {
 	case algo == "FP8":
 		return "modelopt"
 	case strings.Contains(algo, "MXFP8"):
@@ -93,7 +93,7 @@ func modelOptMethod(method string, block *checkpoint.Object) string {
 // modelOptCache is the kv_cache_dtype that a ModelOpt checkpoint asks for
 // (utils/torch_utils.py, get_kv_cache_quant_algo_string).
 func modelOptCache(block *checkpoint.Object) string {
-	inner := object(block, "quantization")
+	inner := block.Dict("quantization")
 	if inner == nil {
 		inner = block
 	}
@@ -122,7 +122,7 @@ func schemeDType(scheme *checkpoint.Object) string {
 	n, _ := bits.Int()
 	flag, _ := scheme.Get("dynamic")
 	dynamic, isBool := flag.Bool()
-	switch float := text(scheme, "type") == "float"; {
+	switch float := scheme.Text("type") == "float"; {
 	case float && n == 8 && isBool && !dynamic:
 		return "fp8_e4m3"
 	case float && n == 4:
@@ -178,17 +178,4 @@ func groupOrder(block *checkpoint.Object) *problem.Error {
 			WithHint("a checkpoint with static activation ordering or desc_act=False")
 	}
 	return nil
-}
-
-// text is the string at key, "" when there is none.
-func text(o *checkpoint.Object, key string) string {
-	value, _ := o.Get(key)
-	s, _ := value.Text()
-	return s
-}
-
-// object is the object at key, nil when there is none.
-func object(o *checkpoint.Object, key string) *checkpoint.Object {
-	value, _ := o.Get(key)
-	return value.Dict()
 }

@@ -78,7 +78,7 @@ func towerSize(top *model.Config, path string, names []string) (key string, n in
 		if inside == nil {
 			inside = c.Object(part)
 		} else {
-			inside = object(inside, part)
+			inside = inside.Dict(part)
 		}
 		if inside == nil {
 			return "", 0

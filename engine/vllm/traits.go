@@ -206,7 +206,7 @@ func expertsOf(c *model.Config) int64 {
 	most := int64(0)
 	blocks, _ := c.List("block_configs")
 	for _, b := range blocks {
-		if text(b.Dict(), "block_type") == "moe" {
+		if b.Dict().Text("block_type") == "moe" {
 			v, _ := b.Dict().Get("n_routed_experts")
 			n, _ := v.Int()
 			most = max(most, n)
