@@ -38,8 +38,11 @@ func newMethod(m *model.Model) (*method, error) {
 	name, block := m.Config.Quantization()
 	switch name {
 	case "fp8":
-		if m.Family == "deepseek_v4" {
+		switch m.Family {
+		case "deepseek_v4":
 			return deepSeekV4FP8(m.Config, block)
+		case "bailing_moe_v3":
+			return lingFP8(block)
 		}
 		return plainFP8(block)
 	case "compressed-tensors":
@@ -83,25 +86,41 @@ func mxfp4For(k kernel) *scheme {
 
 // plainFP8 is Transformers' own fp8: blocks or whole tensors (fp8.py Fp8Config).
 func plainFP8(block *checkpoint.Object) (*method, error) {
-	return fp8Method(block, dtype.Float32, nil)
+	return fp8Method(block, dtype.Float32, nil, false)
 }
 
 // deepSeekV4FP8 is fp8 with experts of another kind: expert_dtype fp4 is MXFP4, or NVFP4 as
 // moe_quant_algo says (vllm models/deepseek_v4/quant_config.py).
 func deepSeekV4FP8(c *model.Config, block *checkpoint.Object) (*method, error) {
 	if kind, ok := c.Text("expert_dtype"); ok && kind != "fp4" {
-		return fp8Method(block, dtype.Float32, nil)
+		return fp8Method(block, dtype.Float32, nil, false)
 	}
 	experts := mxfp4For(mxfp4Kernel)
 	if strings.EqualFold(block.Text("moe_quant_algo"), "NVFP4") {
 		experts = nvfp4(16, scalePerTensor)
 	}
-	return fp8Method(block, dtype.Float8E8M0, experts)
+	return fp8Method(block, dtype.Float8E8M0, experts, false)
+}
+
+// lingFP8 is fp8 of Ling 3, whose blocks leave out what ends in a name of the list, and whose
+// experts may be MXFP4 (vllm bailing_moe_v3.py, _configure_ling_fp8_quant_config).
+func lingFP8(block *checkpoint.Object) (*method, error) {
+	if _, _, ok := pair(block, "weight_block_size"); !ok {
+		return plainFP8(block)
+	}
+	scale, experts := dtype.Float32, (*scheme)(nil)
+	if block.Text("scale_fmt") == "ue8m0" {
+		scale = dtype.Float8E8M0
+	}
+	if block.Text("routed_experts_quant_method") == "mxfp4" {
+		experts = mxfp4For(mxfp4Kernel)
+	}
+	return fp8Method(block, scale, experts, true)
 }
 
 // fp8Method reads an fp8 block. Scales of blocks have a dtype; experts may be of a kind of
-// their own.
-func fp8Method(block *checkpoint.Object, scale dtype.Type, experts *scheme) (*method, error) {
+// their own; the list may name the ends of paths.
+func fp8Method(block *checkpoint.Object, scale dtype.Type, experts *scheme, ends bool) (*method, error) {
 	s := perTensor(block.Text("activation_scheme") == "static")
 	if n, k, ok := pair(block, "weight_block_size"); ok {
 		s = refined(blocks(n, k, scale, loneBlocks), n, k)
@@ -116,6 +135,7 @@ func fp8Method(block *checkpoint.Object, scale dtype.Type, experts *scheme) (*me
 		key = "modules_to_not_convert"
 	}
 	skip := newExact(list(block, key), others(block, key)...)
+	skip.ends = ends
 	return &method{scales: fourScales, patterns: len(skip.experts), scheme: func(t target) (*scheme, error) {
 		skipped, err := skip.skips(&t)
 		switch {
@@ -132,6 +152,20 @@ func fp8Method(block *checkpoint.Object, scale dtype.Type, experts *scheme) (*me
 type exact struct {
 	names   map[string]bool
 	experts []string // those that speak of experts
+	ends    bool     // a name may be the end of a path
+}
+
+// has reports whether a path, or where that is enough its end, is a name of the list.
+func (x *exact) has(path string) bool {
+	for rest, more := path, true; more; _, rest, more = strings.Cut(rest, ".") {
+		if x.names[rest] {
+			return true
+		}
+		if !x.ends {
+			break
+		}
+	}
+	return false
 }
 
 func newExact(names []string, others ...string) exact {
@@ -150,12 +184,12 @@ func newExact(names []string, others ...string) exact {
 
 func (x *exact) skips(t *target) (bool, error) {
 	if len(t.pieces) == 0 || t.kind == expertModule {
-		if strings.Contains(t.path, "experts") {
+		if strings.Contains(t.path, "experts") && !x.ends {
 			return slices.ContainsFunc(x.experts, func(name string) bool { return strings.Contains(name, t.path) }), nil
 		}
-		return x.names[t.path], nil
+		return x.has(t.path), nil
 	}
-	return t.about(func(path string) bool { return x.names[path] })
+	return t.about(x.has)
 }
 
 // autoAWQ is AWQ: a list of parts of names is left out; without one, what the headers say,
