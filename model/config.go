@@ -56,9 +56,13 @@ func NewConfig(src *checkpoint.Source) *Config {
 }
 
 // topType is the model_type by which the file is read. Transformers takes a Mistral with
-// layer_types for Ministral, which alternates windows (AutoConfig.from_pretrained).
+// layer_types for Ministral, which alternates windows (AutoConfig.from_pretrained), and vLLM a
+// LongCat that brings a class of its own and no model_type for Transformers'.
 func topType(o *checkpoint.Object) string {
 	kind := textOf(o, "model_type")
+	if kind == "" && strings.HasPrefix(architecture(o), "LongcatFlash") {
+		return "longcat_flash"
+	}
 	if _, ok := o.Get("layer_types"); ok && kind == "mistral" {
 		return "ministral"
 	}

@@ -1,6 +1,10 @@
 package model
 
-import "headcount/dtype"
+import (
+	"slices"
+
+	"headcount/dtype"
+)
 
 // deepSeekSparse are DeepSeek-V3.2 and GLM-5: DeepSeek-V3 whose attention reads only the
 // tokens that an indexer chose (vllm models/deepseek_v32). A layer with an indexer of its
@@ -19,13 +23,9 @@ var deepSeekSparse = family{
 }
 
 // indexedRopes gives the indexer a table of its own, unless it turns pairs of elements as
-// attention does; stretched positions are kept in float32.
+// attention does.
 func (r *reader) indexedRopes(m *Model) *Model {
-	for i := range m.Ropes {
-		if m.Ropes[i].Type == "yarn" || m.Ropes[i].Type == "deepseek_yarn" {
-			m.Ropes[i].DType = dtype.Float32
-		}
-	}
+	exactRopes(m)
 	if !r.flag("indexer_rope_interleave", false) {
 		for _, rope := range m.Ropes {
 			rope.Apart = true
@@ -33,4 +33,15 @@ func (r *reader) indexedRopes(m *Model) *Model {
 		}
 	}
 	return m
+}
+
+// exactRopes keeps tables of stretched positions in float32, as vLLM does where it compiles
+// nothing and a kernel takes heads of the width (layers/rotary_embedding/deepseek_scaling_rope.py).
+func exactRopes(m *Model) {
+	for i := range m.Ropes {
+		r := &m.Ropes[i]
+		if (r.Type == "yarn" || r.Type == "deepseek_yarn") && slices.Contains([]int{64, 128, 256, 512}, r.Dim) {
+			r.DType = dtype.Float32
+		}
+	}
 }

@@ -57,6 +57,16 @@ var windowCases = []mixedCase{
 		"moe_intermediate_size": 32, "shared_expert_intermediate_size": 48, "layer_types": ["full_attention", "sliding_attention"],
 		"num_attention_heads_per_layer": [8, 16]`,
 		"F2x8+8 S2x8+8/16", mattention + 8*mh + (2*mattention - 2*mkv) + 16*mh + 2*(mperHead+2*mh) + mmlp + 4*(3*32*mh+mh+1) + 3*48*mh + mends},
+	{`"architectures": ["DomynEdgeForCausalLM"], "model_type": "domyn_edge", "num_hidden_layers": 2, "position_layers": ["rope", "nope"],
+		"window_sizes": [[16, 0], [-1, -1]], "per_layer_config": {"1": {"head_dim": 16}}`, // a token more than lie before it
+		"S2x8+8/17 F2x16+16", 3*mattention + 8 + 16 + 2*(mmlp+4*mh) + mends},
+	{`"architectures": ["PanguProMoEV2ForCausalLM"], "model_type": "pangu_pro_moe_v2", "num_hidden_layers": 2, "n_routed_experts": 4, "n_shared_experts": 1,
+		"first_k_dense_replace": 1, "moe_intermediate_size": 32, "qk_nope_dim": 4, "qk_rope_dim": 2, "v_channels": 8, "param_sink_number": 10,
+		"param_sink_with_value": true, "sandwich_norm": true`, // ten learned keys and values of each KV head
+		"2*F2x6+8", 2*((8+2)*6*mh+(2+8)*8*mh+6+10*2*(6+8)+4*mh) + mmlp + 5*3*32*mh + 4*mh + mends},
+	{`"architectures": ["DoryForCausalLM"], "model_type": "dory", "num_hidden_layers": 4, "sliding_window": 16, "n_output_layers": 2, "n_recurrent_loops": 2,
+		"layer_types": ["sliding_attention", "mlp", "full_attention", "mlp"]`, // two passes through the first two
+		"(S2x8+8/16 S2x8+8/16) - F2x8+8 -", 2*(mattention+mq+2*64+mh) + 2*(mmlp+2*mi+mh) + 2*mv*mh + mv},
 	{`"architectures": ["MiMoV2FlashForCausalLM"], "model_type": "mimo_v2_flash", "num_hidden_layers": 3, "n_routed_experts": 4, "v_head_dim": 4,
 		"moe_intermediate_size": 32, "hybrid_layer_pattern": [0, 1, 1], "moe_layer_freq": [0, 1, 1], "sliding_window_size": 16,
 		"swa_num_attention_heads": 8, "swa_num_key_value_heads": 4, "swa_head_dim": 8, "swa_v_head_dim": 4, "add_swa_attention_sink_bias": true`,

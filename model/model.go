@@ -106,6 +106,7 @@ type Cache struct {
 	// [QueryHeads, v] values, for an engine that does not absorb it. Latent kinds only.
 	Expanded attn.Geometry
 
+	Sinks int        // learned tokens before those of every request; 0: none
 	Ratio int        // compressed latents, indexers and rings: tokens per cached state; 0 or 1: one state a token
 	DType dtype.Type // set when it is kept in this format whatever the cache's
 	State State      // Recurrent only

@@ -23,7 +23,8 @@ var qwen3Next = family{
 var qwen3_5 = family{
 	name: "qwen3_5",
 	architectures: []string{"Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM", "Qwen3_5ForConditionalGeneration",
-		"Qwen3_5MoeForConditionalGeneration", "Qwen3_5Model", "Qwen3_5MoeModel", "MiniCPMV4_6ForConditionalGeneration"},
+		"Qwen3_5MoeForConditionalGeneration", "Qwen3_5Model", "Qwen3_5MoeModel", "MiniCPMV4_6ForConditionalGeneration",
+		"D3ForSequenceClassification", "ClefFlashForJointSchema"},
 	types: []string{"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"},
 	resolve: func(r *reader) *Model {
 		d := r.deltaNetDecoder(qwen3_5Projections)

@@ -142,7 +142,8 @@ func (r *reader) tied() bool {
 // tiedByText are the wrappers whose text model is built from the text config alone, and ties
 // as that says (vllm qwen3_5.py, minicpmv4_6.py, interns1_pro.py, interns2_mobius.py).
 var tiedByText = []string{"Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "ColQwen3_5",
-	"MiniCPMV4_6ForConditionalGeneration", "InternS1ProForConditionalGeneration", "InternS2MobiusForConditionalGeneration"}
+	"MiniCPMV4_6ForConditionalGeneration", "InternS1ProForConditionalGeneration", "InternS2MobiusForConditionalGeneration",
+	"D3ForSequenceClassification", "ClefFlashForJointSchema"}
 
 // first reads the first of keys that has a value, as a positive integer.
 func (r *reader) first(keys ...string) (n int, key string) {

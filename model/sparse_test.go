@@ -42,6 +42,9 @@ func TestSparse(t *testing.T) {
 			l*(attention+perHead+routed+2*h) + ends},
 		{both + `"architectures": ["FlintForCausalLM"], "model_type": "flint", "num_experts": 6, "shared_expert_intermediate_size": 48, "head_dim": 8,
 			"mlp_only_layers": [0]`, l*(attention+perHead+8+2*h) + mlp + 3*(routed+3*48*h) + ends}, // a sink a query head
+		{both + `"architectures": ["K2HorizonForCausalLM"], "model_type": "k2_horizon", "num_experts": 6, "num_shared_experts": 2, "moe_gate_bias": true,
+			"query_key_norm": true, "attention_gate_func": "silu", "mova_num_experts": 3, "mlp_only_layers": [0]`, // three projections to values, and what chooses
+			l*(attention+64*h+64+16+2*h) + mlp + 3*(2*16*h+3*h+3+routed+e+2*expert) + ends},
 		{both + `"architectures": ["BeamForCausalLM"], "model_type": "beam", "num_experts": 6, "head_dim": 8,
 			"mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]`, // a gate as wide as the queries, its bias a head
 			l*(attention+perHead+64*h+8+4*h) + mlp + 3*(routed+e) + ends},

@@ -93,10 +93,13 @@ func (f *family) headOf(arch string) taskHead {
 	return nil
 }
 
-// labels is how many labels a classifier tells apart: num_labels, the length of id2label,
-// or Transformers' two.
+// labels is how many labels a classifier tells apart: its answer codes, num_labels, the length
+// of id2label, or Transformers' two.
 func labels(c *Config) int {
 	n, ok := c.Int("num_labels")
+	if codes, _ := c.Top().Object("decision_config").Get("codes"); len(codes.List()) > 0 { // Decision 3.0's answers
+		n, ok = int64(len(codes.List())), true
+	}
 	if !ok {
 		names := c.Object("id2label")
 		for _, key := range names.Keys() {

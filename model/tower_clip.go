@@ -130,6 +130,16 @@ func llavaOnevisionTower(t *towers) {
 	t.plain("image_newline", t.hidden)
 }
 
+// rvlTower normalises what its projections take, which have biases and are on each stage
+// (vllm rvl.py).
+func rvlTower(t *towers) {
+	width := t.llavaEncoder().size("hidden_size")
+	t.stage = EveryStage
+	t.norm("multi_modal_projector.pre_norm", width, true)
+	t.projector(width, t.hidden, true, false)
+	t.plain("image_newline", t.hidden)
+}
+
 // mistral3Tower merges Pixtral's patches (vllm mistral3.py).
 func mistral3Tower(t *towers) {
 	c := t.sub("vision_config")

@@ -64,6 +64,9 @@ var towerKinds = map[string]func(*towers){
 	"CohereCompassForConditionalGeneration": qwen3VLTower,
 	"Glm5NextForConditionalGeneration":      glm5NextTower,
 	"InklingForConditionalGeneration":       inklingTower,
+	"D3ForSequenceClassification":           qwen3VLTower,
+	"ClefFlashForJointSchema":               clefFlashTower,
+	"RForConditionalGeneration":             rvlTower,
 }
 
 // towerTypes are the same by model_type, of files that name no architecture.

@@ -31,6 +31,7 @@ const (
 	tokenSpeedMLA
 	flashAttnMLASparse
 	flashAttnMLASparseFA4
+	paddedMLASparse
 	flashMLASparse
 	flashInferMLASparse
 	flashInferMLASparseSM90
@@ -65,7 +66,7 @@ const (
 
 var backendNames = [...]string{"", "FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "FLEX_ATTENTION", "TURBOQUANT",
 	"TRITON_FLASH_ATTN", "TRITON_FLASHINFER", "FLASH_ATTN_DIFFKV", "TRITON_ATTN_DIFFKV", "FLASH_ATTN_MLA", "FLASHMLA",
-	"FLASHINFER_MLA", "TRITON_MLA", "CUTLASS_MLA", "TOKENSPEED_MLA", "FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4",
+	"FLASHINFER_MLA", "TRITON_MLA", "CUTLASS_MLA", "TOKENSPEED_MLA", "FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4", "DOTS3_NOTE_PADDED_MLA_SPARSE",
 	"FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM90", "FLASHINFER_MLA_SPARSE_SM120",
 	"DEEPSEEK_V32_INDEXER", "DEEPSEEK_V4_INDEXER", "DEEPSEEK_V41_INDEXER", "MINIMAX_M3_SPARSE_INDEXER", "DEEPSEEK_V32_INDEXER", "KPOOL_TAIL", "STEP5_DSA", "STEP5_CSA_SUMMARY", "STEP5_CSA_TAIL_RING", "QWEN4_EXP_EXP_QSA_STATE", "QWEN4_EXP_QSA_TRITON", "MINIMAX_M3_SPARSE", "INKLING_SCONV_SWA", "DEEPSEEK_SPARSE_SWA", "FLASHMLA_SPARSE_DSV4", "FLASHMLA_SPARSE_DSV41", "CompressorBackend",
 	"CPU_ATTN", "CPU_MLA", "AMX_MLA", "MAMBA1_ATTN", "MAMBA2_ATTN", "GDN_ATTN", "KIMI_K3_KDA", "SHORT_CONV_ATTN", "LINEAR_ATTN"}
@@ -476,7 +477,7 @@ func (d device) kernelBlocks(b backend, w *want, head, value int64) blocks {
 			return only64
 		}
 		return block64
-	case flashAttnMLASparse, flashAttnMLASparseFA4, flashInferMLASparseSM90, flashInferMLASparseSM120:
+	case flashAttnMLASparse, flashAttnMLASparseFA4, paddedMLASparse, flashInferMLASparseSM90, flashInferMLASparseSM120:
 		return block64
 	case flashInferMLASparse, sparseSWA, cpuAttn, amxMLA:
 		return block32
@@ -529,7 +530,7 @@ func (d device) pack(b backend, s *spec, w *want) {
 		s.Content = s.KeyDim/s.Quant.perByte()*s.DType.Bytes() + 2*4
 	}
 	switch b {
-	case flashAttnMLASparse, flashInferMLASparseSM90:
+	case flashAttnMLASparse, paddedMLASparse, flashInferMLASparseSM90:
 		s.StrideBytes = s.Content
 	case sparseStep5:
 		s.StrideTokens = 8

@@ -104,6 +104,9 @@ func (s *setup) checkClass() *problem.Error {
 			WithHint("--config-format mistral, with the checkpoint's params.json")
 	case v.arch == "NomicBertModel" && int64(v.model.HiddenSize)%v.queries != 0:
 		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "the width, %d, is not a multiple of it", v.model.HiddenSize)
+	case v.arch == "DoryForCausalLM" && s.layout.TP > 1:
+		return problem.New(problem.IllegalLayout, "tensor_parallel_size", s.layout.TP, "Dory currently supports tensor_parallel_size=1 only").
+			WithHint("tensor_parallel_size 1")
 	case v.drafter && s.drafts == 0:
 		return problem.New(problem.Unsupported, "architectures", v.arch, "drafts for a target, and its class takes sizes from that")
 	case v.arch == "GPTJForCausalLM" && v.model.TiedEmbeddings:
@@ -118,7 +121,7 @@ func (s *setup) checkClass() *problem.Error {
 
 // builtByName are the wrappers that look their language model up by the architectures of its
 // own config (models/utils.py, init_vllm_registered_model), beginnings of their names.
-var builtByName = []string{"Mistral3For", "PixtralFor", "LlavaNextFor", "LlavaOnevisionFor", "InternS1For", "GraniteSpeechFor", "Blip2For", "LightOnOCRFor", "VoxtralFor"}
+var builtByName = []string{"Mistral3For", "PixtralFor", "LlavaNextFor", "LlavaOnevisionFor", "InternS1For", "GraniteSpeechFor", "Blip2For", "LightOnOCRFor", "VoxtralFor", "RFor"}
 
 // nameless tells whether a text config names no architecture and has a type of which nobody
 // derives one (config/vllm.py, with_hf_config).

@@ -188,6 +188,10 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		}
 		return s.checkFlash(lc)
 	}
+	if s.v.note() && c.Kind == model.SlidingLatent { // as the class has it (models/dots3_note)
+		lc.by, lc.want.sparse = tritonMLA, false
+		return s.checkNote()
+	}
 	if s.v.model.Family == "step5" { // as the classes have it, on any device (models/step5)
 		lc.by = flashAttn
 		if lc.after != nil {
@@ -222,6 +226,14 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		return choice
 	}
 	lc.by = by
+	if s.v.note() { // whatever was chosen
+		lc.by = paddedMLASparse
+		if quantised(w.cache) {
+			return problem.New(problem.Unsupported, "kv_cache_dtype", w.cache, "FlashAttnMLASparseImpl currently supports only FP16/BF16 KV cache.").
+				WithHint("kv_cache_dtype auto")
+		}
+		return s.checkNote()
+	}
 	if s.v.latentSink && s.gpu.takes(flashMLASparse, &w) { // the one kernel of latents that applies them (models/hy_v4)
 		lc.by = flashMLASparse
 	}
@@ -281,6 +293,18 @@ func (s *setup) checkV4() *problem.Error {
 			WithHint("kv_cache_dtype fp8")
 	}
 	return nil
+}
+
+// note tells that latents have rows as wide as those of sliding layers, whose sizes are their
+// own (models/dots3_note).
+func (v *view) note() bool { return v.model.Family == "dots3_note" }
+
+// checkNote refuses devices that Dots3's kernels are not written for.
+func (s *setup) checkNote() *problem.Error {
+	if s.gpu.major == 9 {
+		return nil
+	}
+	return problem.New(problem.NotKnown, "", nil, "the kernels of Dots3 NOTE are Hopper's; what compute capability %d.%d makes of them is not known", s.gpu.major, s.gpu.minor)
 }
 
 // onlyIn refuses a dtype other than the one that a cache is kept in.
@@ -381,7 +405,7 @@ func (s *setup) kvHeads(heads int64) (int64, *problem.Error) {
 		return 0, problem.New(problem.BadValue, s.v.field("num_key_value_heads"), heads, "no KV heads")
 	case heads%tp == 0:
 		return heads / tp, nil
-	case tp%heads != 0 || s.v.model.TextType == "gpt_oss": // whose class does not replicate
+	case tp%heads != 0 || s.v.model.TextType == "gpt_oss" || s.v.arch == "PanguProMoEV2ForCausalLM": // whose classes do not replicate
 		return 0, s.indivisible("num_key_value_heads", heads)
 	}
 	return 1, nil
@@ -453,6 +477,11 @@ func (s *setup) fill(lc *layerCache) *problem.Error {
 	}
 	if w.mla {
 		sp.Class, sp.TPShards, sp.CacheDType = mlaAttention, 1, s.cacheDType
+		if lc.by == paddedMLASparse {
+			rank, _ := s.v.model.Config.Int("swa_kv_lora_rank")
+			rope, _ := s.v.model.Config.Int("swa_qk_rope_head_dim")
+			sp.KeyDim = rank + rope
+		}
 		sp.Content = sp.KeyDim * sp.DType.Bytes()
 		switch s.cacheDType {
 		case "fp8_ds_mla":
@@ -493,6 +522,9 @@ func (s *setup) classify(lc *layerCache) {
 	}
 	if window == 0 {
 		sp.Class = fullAttention
+		if c.Sinks > 0 {
+			sp.Class, sp.SinkLen = sinkAttention, int64(c.Sinks)
+		}
 		return
 	}
 	sp.Class, sp.Window, sp.Retained = slidingWindow, window, s.retained()
@@ -677,8 +709,9 @@ func (s *setup) backendNames(caches []layerCache, from []int32) []string {
 	return names
 }
 
-// rings are the backends whose rings or summaries lie beside a layer's keys in each block.
-var rings = []backend{ringTail, sparseStep5, ringQwen4}
+// rings are the backends whose rings, summaries or smaller pages lie beside a layer's keys in
+// each block.
+var rings = []backend{ringTail, sparseStep5, ringQwen4, paddedMLASparse}
 
 // agreeOnRings refuses stages of which some have layers with a ring and others have not: each
 // worker supports other layouts of memory (v1/attention/backends/utils.py).
@@ -707,7 +740,7 @@ func (s *setup) blockOuter(caches []layerCache) (bool, *problem.Error) {
 	var outer, headMajor, tokenMajor bool
 	for i := range caches {
 		switch by := caches[i].by; by {
-		case indexerV4, indexerV41, ringTail, sparseStep5, ringQwen4:
+		case indexerV4, indexerV41, ringTail, sparseStep5, ringQwen4, paddedMLASparse:
 			outer = true
 		case flashInfer, tritonFlashInfer:
 			headMajor = headMajor || s.gpu.major == 10

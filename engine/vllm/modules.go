@@ -208,7 +208,7 @@ func (s *setup) checkRope(set *checkpoint.Object) *problem.Error {
 }
 
 // yarnOnly are the families whose classes know one kind of scaling (deepseek_v2.py, AXK1.py).
-var yarnOnly = []string{"deepseek", "deepseek_v32", "deepseek_v4", "glm4_moe_lite", "axk1"}
+var yarnOnly = []string{"deepseek", "deepseek_v32", "deepseek_v4", "glm4_moe_lite", "axk1", "longcat_flash"}
 
 // v4Ropes are the layers that DeepSeek-V4's sets of rotary parameters serve.
 var v4Ropes = map[string]string{"main": "uncompressed", "compress": "compressed"}

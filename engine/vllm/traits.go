@@ -1,6 +1,7 @@
 package vllm
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func traitsOf(m *model.Model) (t traits) {
 		return t
 	}
 	if !r.transformers {
-		if t.refusal = lacking(top.ModelType(), c, top); t.refusal != nil {
+		if t.refusal = cmp.Or(lacking(top.ModelType(), c, top), unmet(r.arch, top)); t.refusal != nil {
 			return t
 		}
 	}
@@ -121,6 +122,10 @@ func (t *traits) attends(c, top *model.Config) {
 		t.bidirectional = true
 	case "Gemma3TextModel":
 		t.bidirectional = flag("use_bidirectional_attention", false)
+	case "D3ForSequenceClassification":
+		mode, _ := top.Object("decision_config").Get("attention_mode")
+		name, _ := mode.Text()
+		t.bidirectional = name == "noncausal_full_attention"
 	case "JinaEmbeddingsV5Model":
 		t.bidirectional = t.bidirectional || !flag("is_decoder", true)
 	}
@@ -231,6 +236,10 @@ func onlyAttention(top *model.Config) bool {
 // nothing that the engine reads: with --trust-remote-code they plan as config.json stands.
 var bareConfigs = []string{"internlm2", "molmo", "phi3_v", "plamo3", "new", "gte"}
 
+// bareClasses are the architectures of the engine whose config class is shipped with the
+// checkpoint and adds nothing either.
+var bareClasses = []string{"K2HorizonForCausalLM", "PanguProMoEV2ForCausalLM", "DomynEdgeForCausalLM", "AliceAIForCausalLM", "RForConditionalGeneration"}
+
 // needs are fields that the engine's class for a model_type reads, of either level, and that
 // the configuration class has no value for.
 var needs = map[string][]string{
@@ -249,6 +258,47 @@ func lacking(modelType string, levels ...*model.Config) *problem.Error {
 	return nil
 }
 
+// A wish is what the hook of an architecture wants of a field (models/config.py): one of some
+// values as JSON writes them, null for a field that is not there.
+type wish struct {
+	in, key string // in: the object that holds the field, "" for the outer level
+	values  []string
+}
+
+var wishes = map[string][]wish{
+	"AliceAIForCausalLM": {
+		{"", "kda_allow_negative_eigenvalues", []string{"false"}}, {"", "router_score_function", []string{`"sigmoid"`}},
+		{"", "router_bias_correction", []string{"true"}},
+	},
+	"D3ForSequenceClassification": {
+		{"decision_config", "format_version", []string{"1"}}, {"decision_config", "pooling", []string{"null", `"last"`}},
+		{"decision_config", "attention_mode", []string{"null", `"causal"`, `"noncausal_full_attention"`}},
+	},
+}
+
+// unmet refuses a config that the hook of its architecture does not take.
+func unmet(arch string, top *model.Config) *problem.Error {
+	for _, w := range wishes[arch] {
+		object, key := top.Raw(), w.key
+		if w.in != "" {
+			object, key = top.Object(w.in), w.in+"."+w.key
+		}
+		v, _ := object.Get(w.key)
+		if !slices.Contains(w.values, string(v.AppendJSON(nil))) {
+			return problem.New(problem.Unsupported, key, v.Any(), "%s requires %s", arch, w.values[len(w.values)-1])
+		}
+	}
+	if arch != "D3ForSequenceClassification" {
+		return nil
+	}
+	codes, _ := top.Object("decision_config").Get("codes")
+	tokens, _ := top.Object("decision_config").Get("token_ids")
+	if n := len(codes.List()); n == 0 || n != len(tokens.List()) {
+		return problem.New(problem.Unsupported, "decision_config.codes", n, "decision_config.json must list one token id per answer code")
+	}
+	return nil
+}
+
 // knownConfig refuses a config for whose model_type neither Transformers nor the engine has
 // a class. The code of one that brings its own is not run: what it makes of the config
 // cannot be told from the file.
@@ -259,7 +309,7 @@ func knownConfig(m *model.Model) *problem.Error {
 	case m.ModelType == "":
 		return problem.New(problem.Unsupported, "model_type", nil, "Unrecognized model: config.json has no model_type").
 			WithHint("add the checkpoint's model_type")
-	case top.Known(), code && slices.Contains(bareConfigs, m.ModelType):
+	case top.Known(), code && (slices.Contains(bareConfigs, m.ModelType) || slices.Contains(bareClasses, m.Architecture)):
 		return nil
 	case code && !servedByName(m):
 		return problem.New(problem.Unsupported, "architectures", m.Architecture, "contains custom code which must be executed to correctly load the model, and no model class of the engine's own").

@@ -361,7 +361,7 @@ func ssmDType(m *model.Model, c, top *model.Config) string {
 			}
 		}
 		return "float32"
-	case strings.HasPrefix(m.Architecture, "Qwen3_5"), strings.HasPrefix(m.Architecture, "Qwen4Exp"):
+	case strings.HasPrefix(m.Architecture, "Qwen3_5"), m.Architecture == "D3ForSequenceClassification", strings.HasPrefix(m.Architecture, "Qwen4Exp"):
 		if s, ok := c.Text("mamba_ssm_dtype"); ok {
 			return s
 		}

@@ -78,6 +78,10 @@ class Warmth:
         self.names.truncate()
 
 
+# What classes read of the files beside config.json, which no size depends on.
+BESIDE = {"Dots3NoteForCausalLM": {"added_tokens.json": {"<|imgpad|>": 151665}}}
+
+
 def answers_of_vllm(gpu):
     import vllm_oracle as oracle
 
@@ -93,6 +97,8 @@ def answers_of_vllm(gpu):
             files = {}
             if job.get("hf_quant_config"):
                 files["hf_quant_config.json"] = json.dumps(job["hf_quant_config"])
+            for name, body in BESIDE.get((job["config"].get("architectures") or [""])[0], {}).items():
+                files[name] = json.dumps(body)
             path = oracle.make_model_dir(job["config"], os.path.join(folder, "orc-m"), files)
             flat = {"tp": 1, "pp": 1, "dcp": 1, **job["layout"], "gpu": gpu, "model_dir": path,
                     "available": job["available"]}
