@@ -288,7 +288,8 @@ func (r *reading) traits() {
 
 // notHere is a model for which vLLM's caches are known here, and SGLang's are not.
 func notHere(m *model.Model) *problem.Error {
-	keeps := map[string]string{"inkling": "convolutions", "glm5_next": "deltas and its pooled index", "qwen4_exp": "index and its rings"}[m.Family]
+	keeps := map[string]string{"inkling": "convolutions", "glm5_next": "deltas and its pooled index", "qwen4_exp": "index and its rings",
+		"k2_horizon": "values that tokens choose", "dots3_note": "two kinds of latents"}[m.Family]
 	if keeps == "" {
 		return nil
 	}
