@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"headcount/checkpoint"
 	"headcount/engine"
 	"headcount/model"
 	"headcount/problem"
@@ -258,11 +259,18 @@ func lacking(modelType string, levels ...*model.Config) *problem.Error {
 	return nil
 }
 
-// A wish is what the hook of an architecture wants of a field (models/config.py): one of some
-// values as JSON writes them, null for a field that is not there.
+// A wish is what the class of an architecture, or its hook, wants of a field (models/config.py,
+// clef_joint_schema.py): one of some values as JSON writes them, null for a field that is not
+// there, or any but that.
 type wish struct {
-	in, key string // in: the object that holds the field, "" for the outer level
-	values  []string
+	in, key string   // in: the object that holds the field, "" for the outer level
+	values  []string // nil: any
+}
+
+// jointHead are the wishes of a joint schema head.
+var jointHead = []wish{
+	{"joint_head_config", "hidden_size", nil}, {"joint_head_config", "width", nil}, {"joint_head_config", "routing_layers", nil},
+	{"joint_head_config", "layers", nil}, {"joint_head_config", "heads", nil}, {"joint_head_config", "feedforward", nil},
 }
 
 var wishes = map[string][]wish{
@@ -270,6 +278,8 @@ var wishes = map[string][]wish{
 		{"", "kda_allow_negative_eigenvalues", []string{"false"}}, {"", "router_score_function", []string{`"sigmoid"`}},
 		{"", "router_bias_correction", []string{"true"}},
 	},
+	"ClefFlashForJointSchema": jointHead,
+	"ClefOmniForJointSchema":  jointHead,
 	"D3ForSequenceClassification": {
 		{"decision_config", "format_version", []string{"1"}}, {"decision_config", "pooling", []string{"null", `"last"`}},
 		{"decision_config", "attention_mode", []string{"null", `"causal"`, `"noncausal_full_attention"`}},
@@ -284,7 +294,10 @@ func unmet(arch string, top *model.Config) *problem.Error {
 			object, key = top.Object(w.in), w.in+"."+w.key
 		}
 		v, _ := object.Get(w.key)
-		if !slices.Contains(w.values, string(v.AppendJSON(nil))) {
+		switch {
+		case w.values == nil && v.Kind() == checkpoint.Null:
+			return problem.New(problem.Unsupported, key, nil, "missing, and %s has no default for it", arch)
+		case w.values != nil && !slices.Contains(w.values, string(v.AppendJSON(nil))):
 			return problem.New(problem.Unsupported, key, v.Any(), "%s requires %s", arch, w.values[len(w.values)-1])
 		}
 	}
