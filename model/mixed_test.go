@@ -130,6 +130,11 @@ var stateCases = []mixedCase{
 		"linear_attn_config": {"kda_layers": [1], "full_attn_layers": [2], "num_heads": 4, "head_dim": 8, "short_conv_kernel_size": 4}`,
 		"kda(k4 g4 h4x8 n8) L20", 3*32*mh + 4*mh + 2*8*mh + 2*32*8 + 3*32*4 + 4 + 32 + 8 + 32*mh + 8*12*mh + 20*mh + 16 + 8*16*16 + 8*8*mh +
 			mmlp + 5*3*32*mh + 4*mh + 4 + 4*mh + mends},
+	{`"architectures": ["AliceAIForCausalLM"], "model_type": "alice_ai", "num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"],
+		"linear_num_key_heads": 4, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_conv_kernel_dim": 4,
+		"num_experts": 4, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 48, "block_attn_res_block_size": 2`, // residuals before each half but the first
+		"kda(k4 g4 h4x8 n8) F2x8+8", 3*32*mh + 4*mh + 2*8*mh + 2*32*8 + 3*32*4 + 4 + 32 + 8 + 32*mh + mattention + mq + 2*8 +
+			2*(4*(3*32*mh+mh+1)+3*48*mh+mh+2*mh) + 4*2*mh + mends},
 	{`"architectures": ["OlmoHybridForCausalLM"], "model_type": "olmo_hybrid", "num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"],
 		"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 16`,
 		"gated_delta_net(k4 g2 h4x16 n8) F2x8+8", (2*16+2*64+2*4)*mh + 4*(2*16+64) + 2*4 + 16 + 64*mh + mattention + mh + 2*8 + 2*(mmlp+2*mh) + mends},

@@ -172,6 +172,12 @@ func TestTwoLatents(t *testing.T) {
 	if got, want := parameters(m), 3*layer+latentEnds; got != want {
 		t.Errorf("%d parameters, want %d", got, want)
 	}
+	m = resolve(t, `{`+config+`"architectures": ["LongcatFlashNgramForCausalLM"], "num_layers": 3, "ngram_vocab_size_ratio": 2, "emb_split_num": 2,
+		"emb_neighbor_num": 3, "ffn_hidden_size": 96, "expert_ffn_hidden_size": 32, "zero_expert_num": 4, "moe_topk": 2}`)
+	const ngrams = (201+203+205+207)*16 + 4*16*64 // two tables for two tokens, two for three, of a quarter of the width
+	if got, want := parameters(m), 3*layer+latentEnds+ngrams; got != want {
+		t.Errorf("with n-grams: %d parameters, want %d", got, want)
+	}
 }
 
 // TestIndexed: layers that choose for themselves keep index keys before their latent.
