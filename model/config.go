@@ -174,6 +174,12 @@ func (c *Config) TakesNull(field string) bool {
 	return true
 }
 
+// IsNull reports whether the class holds null at key.
+func (c *Config) IsNull(key string) bool {
+	v, _, ok := c.text.get(key)
+	return ok && v.Kind() == checkpoint.Null
+}
+
 // HFQuant is hf_quant_config.json, nil when there is none.
 func (c *Config) HFQuant() *checkpoint.Object { return c.hfQuant }
 

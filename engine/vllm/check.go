@@ -141,6 +141,7 @@ func (s *setup) checkShared() *problem.Error {
 		WithHint("a smaller num_kv_shared_layers")
 }
 
+// orphaned tells whether a type among the layers that read others is none of those before.
 func orphaned(c *model.Config) bool {
 	types, _ := c.List("layer_types")
 	shared, _ := c.Int("num_kv_shared_layers")

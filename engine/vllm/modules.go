@@ -37,7 +37,7 @@ func (p *plan) checkModules() *problem.Error {
 			return err
 		}
 	}
-	return cmp.Or(s.checkRotary(), s.checkFloat8(p.caches), s.checkExperts(), p.checkSources(), s.checkPieces(), p.checkDeepStack(), p.checkExpertStages())
+	return cmp.Or(s.checkRotary(), s.checkFloat8(p.caches), s.checkExperts(), s.checkRouting(), s.checkWorld(), p.checkSources(), s.checkPieces(), p.checkDeepStack(), p.checkExpertStages())
 }
 
 // ownClass is the class that has a head, of an embedding model the one it was made of.
@@ -56,6 +56,47 @@ func (s *setup) checkExperts() *problem.Error {
 	}
 	return problem.New(problem.IllegalLayout, "tensor_parallel_size", s.layout.TP, "Tensor parallel size %d is greater than the number of experts %d.", s.layout.TP, n).
 		WithHint("a tensor parallel size of at most %d", n)
+}
+
+// grouped are the text models whose classes route by groups of experts, whatever the config
+// says of it.
+var grouped = []string{"afmoe", "axk1", "deepseek_v2", "deepseek_v3", "deepseek_v32", "exaone_moe", "glm4_moe", "glm4_moe_lite",
+	"glm4v_moe_text", "glm5_next_text", "glm_moe_dsa", "kimi_k2", "mimo_v2_flash", "nemotron_h"}
+
+// checkRouting refuses null for a number of groups (fused_moe/router/router_factory.py).
+func (s *setup) checkRouting() *problem.Error {
+	v, c := s.v, s.v.model.Config
+	groups := "n_group"
+	switch v.model.TextType {
+	case "kimi_linear", "kimi_k3":
+		if by, _ := c.Bool("use_grouped_topk"); !by {
+			return nil
+		}
+		groups = "num_expert_group"
+	default:
+		if !slices.Contains(grouped, v.model.TextType) {
+			return nil
+		}
+	}
+	if v.transformers || s.gpu.cpu || !slices.ContainsFunc(v.model.Layers, hasExperts) {
+		return nil
+	}
+	for _, key := range []string{groups, "topk_group"} {
+		if c.IsNull(key) {
+			return problem.New(problem.BadValue, v.field(key), nil, "null, and experts are chosen by groups").WithHint("1 for a single group")
+		}
+	}
+	return nil
+}
+
+// checkWorld refuses gpt-oss on a number of devices, stages included, that does not divide
+// its experts (models/gpt_oss.py, MLPBlock).
+func (s *setup) checkWorld() *problem.Error {
+	width, _ := s.v.model.Config.Int("intermediate_size")
+	if n := s.layout.GPUs(); s.v.arch == "GptOssForCausalLM" && width%int64(n) != 0 {
+		return problem.New(problem.NotDivisible, s.v.field("intermediate_size"), width, "not divisible by the %d devices of all stages", n)
+	}
+	return nil
 }
 
 // checkExpertStages refuses a stage without experts.
