@@ -24,6 +24,7 @@ func (h hold) counts() bool { return h == wholeInputs || h == wholeOutputs }
 
 // A Cut is a linear module of a layer that is quantised in pieces.
 type Cut struct {
+	Layer  int           // the first that has it
 	params []model.Param // of the layer
 	module *module
 }
@@ -55,7 +56,7 @@ func (q *quantised) cutsOf(layers []*model.Layer) (cuts []Cut) {
 		seen[of] = true
 		for j := range of.modules {
 			if m := &of.modules[j]; m.scheme.holds() {
-				cuts = append(cuts, Cut{layers[i].Params, m})
+				cuts = append(cuts, Cut{Layer: i, params: layers[i].Params, module: m})
 			}
 		}
 	}

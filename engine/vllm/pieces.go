@@ -1,6 +1,7 @@
 package vllm
 
 import (
+	"slices"
 	"strings"
 
 	"headcount/model"
@@ -18,12 +19,17 @@ func (s *setup) checkPieces() *problem.Error {
 	return nil
 }
 
-// checkProjections does so of the first attention's projections; of a sparse one, of that
-// which expands latents (models/deepseek_v32/attention.py: the others come after the choice
-// of a backend).
+// checkProjections does so of what is built before the first attention: the layers before
+// its own, and its projections; of a sparse one, of that which expands latents
+// (models/deepseek_v32/attention.py: the others come after the choice of a backend).
 func (s *setup) checkProjections() *problem.Error {
-	for _, c := range weights.Cuts(s.v.model) {
-		if c.Part() != model.Attention {
+	cuts := weights.Cuts(s.v.model)
+	if len(cuts) == 0 {
+		return nil
+	}
+	first := slices.IndexFunc(s.v.model.Layers, attends)
+	for _, c := range cuts {
+		if first >= 0 && (c.Layer > first || c.Layer == first && c.Part() != model.Attention) {
 			break
 		}
 		if s.v.sparse && !strings.Contains(c.Name(), "kv_b_proj") {
@@ -34,6 +40,11 @@ func (s *setup) checkProjections() *problem.Error {
 		}
 	}
 	return nil
+}
+
+// attends tells whether a layer has an attention.
+func attends(l *model.Layer) bool {
+	return slices.ContainsFunc(l.Caches, func(c model.Cache) bool { return c.Kind != model.Recurrent && c.Kind != model.None })
 }
 
 // checkCut does so of one module.
