@@ -173,7 +173,7 @@ func (b *Build) ranks(part model.Part) int64 {
 func (b *Build) leavesOut(m *model.Model, p *model.Param) bool {
 	switch p.Part {
 	case model.Head:
-		return b.NoHead || b.ByPlan && (p.Cols.Size == 0 || b.tied(m))
+		return b.NoHead || b.ByPlan && (p.Cols.Size == 0 || p.Rows.Split == model.Vocab && b.tied(m))
 	case model.Pooler:
 		return !b.ByPlan
 	case model.Tower:

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"headcount/checkpoint"
 	"headcount/engine"
+	"headcount/layout"
 	"headcount/model"
 	"headcount/problem"
 )
@@ -132,24 +132,34 @@ func nameless(c *model.Config) bool {
 }
 
 // checkShared refuses a model of which one of the last layers, which read an earlier layer's
-// cache, has no layer of its type before them (models/gemma4.py).
-func (s *setup) checkShared() *problem.Error {
-	if s.v.model.Family != "gemma4" || !orphaned(s.v.model.Config) {
+// cache, has no layer of its type before them, or has it on another stage (models/gemma4.py;
+// layers/attention/attention.py, validate_kv_sharing_target).
+func (p *plan) checkShared() *problem.Error {
+	v, c := p.setup.v, p.setup.v.model.Config
+	if v.model.Family != "gemma4" {
 		return nil
 	}
-	return problem.New(problem.BadValue, s.v.field("num_kv_shared_layers"), nil, "a layer reads the cache of an earlier one of its type, and there is none").
-		WithHint("a smaller num_kv_shared_layers")
-}
-
-// orphaned tells whether a type among the layers that read others is none of those before.
-func orphaned(c *model.Config) bool {
 	types, _ := c.List("layer_types")
 	shared, _ := c.Int("num_kv_shared_layers")
 	own := max(len(types)-int(min(shared, int64(len(types)))), 0)
-	return slices.ContainsFunc(types[own:], func(v checkpoint.Value) bool {
-		kind, _ := v.Text()
-		return !slices.ContainsFunc(types[:own], func(v checkpoint.Value) bool { s, _ := v.Text(); return s == kind })
-	})
+	stage := func(layer int) int {
+		return slices.IndexFunc(p.spans, func(s layout.Span) bool { return layer < s.End })
+	}
+	for i, kind := range types[own:] {
+		owner := own - 1
+		for owner >= 0 && types[owner] != kind {
+			owner--
+		}
+		switch {
+		case owner < 0:
+			return problem.New(problem.BadValue, v.field("num_kv_shared_layers"), shared, "layer %d reads the cache of an earlier one of its type, and there is none", own+i).
+				WithHint("a smaller num_kv_shared_layers")
+		case stage(owner) != stage(own+i):
+			return problem.New(problem.IllegalLayout, "pipeline_parallel_size", len(p.spans), "layer %d reads the cache of layer %d, which is on another stage", own+i, owner).
+				WithHint("a smaller pipeline_parallel_size")
+		}
+	}
+	return nil
 }
 
 // checkActivation refuses an activation that a module of the model's class does not know.

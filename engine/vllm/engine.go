@@ -206,13 +206,13 @@ func (p *plan) build() *problem.Error {
 	if p.caches, err = s.layerCaches(p.caches[:0]); err != nil {
 		return cmp.Or(p.beforeBackends(err), err)
 	}
-	if err := s.checkShared(); err != nil { // which have a backend before the last ones look for them
-		return err
-	}
 	p.index()
 	p.result.Resolved.CacheDType = s.cacheDType
 	p.result.Resolved.AttentionBackends = s.backendNames(p.caches, p.from)
 	p.spans = spans(p.room.spans[:0], len(s.v.model.Layers), s.layout.PP)
+	if err := p.checkShared(); err != nil { // of layers that looked for a backend before
+		return err
+	}
 	configured := *s // before any stage's layers settle the block size
 	var before []backend
 	var kept bool
