@@ -61,9 +61,7 @@ var panguUltraMoE = family{
 		if r.flag("router_enable_expert_bias", false) {
 			d.experts.scoreBias = "mlp.gate.e_score_correction_bias"
 		}
-		if r.flag("sandwich_norm", false) {
-			d.norms = []string{"input_layernorm", "post_attention_layernorm", "pre_mlp_layernorm", "post_mlp_layernorm"}
-		}
+		d.norms = r.sandwichNorms()
 		return r.decoder(d)
 	},
 }

@@ -19,9 +19,16 @@ var pangu = family{
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false) || r.flag("bias", false)
 		d := decoder{gated: true, qkvBias: r.flag("qkv_bias", bias), outBias: bias, mlpBias: r.flag("mlp_bias", false)}
-		if r.flag("sandwich_norm", false) {
-			d.norms = []string{"input_layernorm", "post_attention_layernorm", "pre_mlp_layernorm", "post_mlp_layernorm"}
-		}
+		d.norms = r.sandwichNorms()
 		return r.decoder(d)
 	},
+}
+
+// sandwichNorms are Pangu's norms, on both sides of each half of a layer where the config
+// says so; nil: the usual ones.
+func (r *reader) sandwichNorms() []string {
+	if !r.flag("sandwich_norm", false) {
+		return nil
+	}
+	return []string{"input_layernorm", "post_attention_layernorm", "pre_mlp_layernorm", "post_mlp_layernorm"}
 }

@@ -15,9 +15,7 @@ var panguProMoE = family{
 		if r.flag("router_enable_expert_bias", false) {
 			d.experts.scoreBias = "mlp.gate.e_score_correction_bias"
 		}
-		if r.flag("sandwich_norm", false) {
-			d.norms = []string{"input_layernorm", "post_attention_layernorm", "pre_mlp_layernorm", "post_mlp_layernorm"}
-		}
+		d.norms = r.sandwichNorms()
 		if sinks == 0 {
 			r.fail(problem.Unsupported, "param_sink_number", "attention of this model without tokens of learned keys is not known")
 			return r.model()
