@@ -3,6 +3,7 @@ package model
 import (
 	_ "embed"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -175,9 +176,23 @@ func (a *attributes) checkConditions() {
 	}
 	if a.class.layers {
 		a.checkLayers("layer_types", layerTypes[:len(layerTypes)-2])
+		a.checkOwnLayers()
 	}
 	if a.class.strict {
 		a.checkRotaryWidth()
+	}
+}
+
+// checkOwnLayers refuses fields of layers that there are not
+// (transformers/integrations/heterogeneity, _validate_layer_indices).
+func (a *attributes) checkOwnLayers() {
+	own, _ := a.Get("per_layer_config")
+	v, _ := a.Get("num_hidden_layers")
+	layers, ok := v.Int()
+	for _, key := range own.Dict().Keys() {
+		if n, err := strconv.ParseInt(key, 10, 64); ok && err == nil && (n < 0 || n >= layers) {
+			a.refuse("per_layer_config", checkpoint.Value{}, "fields of layer %d, and there are %d layers", n, layers)
+		}
 	}
 }
 

@@ -40,6 +40,15 @@ import (
 //go:embed classes.tsv
 var classesTable string
 
+// codeClassesTable has lines of the same form for classes that checkpoints bring in code of
+// their own, by what the engines read of them. It is written by hand. Their names begin with
+// codePrefix where a line of either table refers to them.
+//
+//go:embed codeclasses.tsv
+var codeClassesTable string
+
+const codePrefix = "code:"
+
 // A class is what Transformers' configuration class of one model_type adds to a file.
 type class struct {
 	modelType   string            // where it is not the name of the line
@@ -93,6 +102,9 @@ func lookupClass(modelType string) (*class, bool) {
 		return c.(*class), true
 	}
 	line, ok := tsv.Rest(classesTable, modelType)
+	if code, own := strings.CutPrefix(modelType, codePrefix); own {
+		line, ok = tsv.Rest(codeClassesTable, code)
+	}
 	if !ok {
 		return noClass, false
 	}

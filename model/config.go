@@ -79,8 +79,30 @@ func looksLikeText(text, top view, path []string) bool {
 }
 
 func newView(o *checkpoint.Object, kind string) view {
-	class, _ := lookupClass(kind)
+	class, ok := noClass, false
+	if bringsCode(o) {
+		class, ok = lookupClass(codePrefix + kind)
+	}
+	if !ok {
+		class, _ = lookupClass(kind)
+	}
 	return construct(o, class, kind).view()
+}
+
+// bringsCode reports whether a checkpoint has a configuration class of its own.
+func bringsCode(o *checkpoint.Object) bool {
+	v, _ := o.Get("auto_map")
+	return textOf(v.Dict(), "AutoConfig") != ""
+}
+
+// ReadByCode reports whether the file is read by a class that is neither Transformers' nor an
+// engine's, but of the checkpoint's own code.
+func (c *Config) ReadByCode() bool {
+	if !bringsCode(c.top.object) {
+		return false
+	}
+	own, ok := lookupClass(codePrefix + c.top.kind)
+	return ok && c.top.class == own
 }
 
 // nested presents the config at path, as the classes on the way to it construct it, or by

@@ -36,18 +36,18 @@ var (
 		&gpt2, &gptBigCode, &gptJ, &gptNeoX, &bloom, &falcon, &opt, &phi, &starcoder2, &stablelm, &orion,
 		&olmo, &olmo2, &nemotron, &arcee, &apertus, &seedOSS, &helium, &hunyuan, &exaone, &hyperclovax, &minicpm,
 		&minicpm3, &decilm, &nanochat, &baichuan, &mpt, &telechat2, &step1, &mimo, &pangu,
-		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT, &gteNew, &clip, &siglip, &molmo, &vaultGemma, &hrm, &loopCoder, &plamo3, &cohereCompass, &cosmos3Edge, &plain,
+		&persimmon, &doge, &bert, &euroBERT, &modernBERT, &nomicBERT, &gteNew, &clip, &siglip, &molmo, &vaultGemma, &hrm, &loopCoder, &plamo3, &cohereCompass, &cosmos3Edge, &molmo2, &plain,
 	}
 	// sparse families: routed experts, or latents instead of KV heads.
 	sparse = []*family{&mixtral, &qwen2MoE, &qwen3MoE, &graniteMoE, &minimaxM2, &glm4MoE, &olmoe, &phiMoE, &deepSeek,
 		&dbrx, &dots1, &solarOpen, &hyV3, &ernieMoE, &afmoe, &deepSeekSparse, &glm4MoELite, &axk1, &panguUltraMoE, &sarvamMLA,
-		&bailingMoE, &param2MoE, &step3, &longcatFlash, &exaoneMoE, &aria, &hunyuanMoE, &flexOlmo, &deepSeekV4, &mistral4, &youtu, &mellum, &kolibri1, &flint, &ernieVLMoE, &grok, &xverseMoE, &hyV4, &beam, &minimaxM3, &k2Horizon, &panguProMoE, &dots3Note}
+		&bailingMoE, &param2MoE, &step3, &longcatFlash, &exaoneMoE, &aria, &hunyuanMoE, &flexOlmo, &deepSeekV4, &mistral4, &youtu, &mellum, &kolibri1, &flint, &ernieVLMoE, &grok, &xverseMoE, &hyV4, &beam, &minimaxM3, &moondream3, &k2Horizon, &panguProMoE, &dots3Note}
 	// mixed families: layers that differ in what they cache.
 	mixed = []*family{
 		&privacyFilter, &gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,
 		&mambaOnly, &mamba2Only, &jamba, &nemotronH, &graniteHybrid, &falconH1, &lfm2, &lfm2MoE, &qwen3Next, &qwen3_5,
-		&gptOSS, &laguna, &mimoV2, &llama4, &museGlimmer, &gemma3n, &gemma4, &kimiLinear,
-		&whisper, &rnj1, &olmoHybrid, &step3p5, &cohere2MoE, &bailingLinear, &miniMax, &recurrentGemma, &zamba2, &bamba, &graniteSWA, &openELM, &bailingV3, &inkling, &glm5Next, &step5, &deepSeekV41, &qwen4Exp, &dory, &domynEdge, &aliceAI,
+		&gptOSS, &laguna, &mimoV2, &llama4, &museGlimmer, &gemma3n, &gemma4, &embeddingGemma2, &kimiLinear,
+		&whisper, &cohereASR, &nemotronParse, &rnj1, &olmoHybrid, &step3p5, &cohere2MoE, &bailingLinear, &miniMax, &recurrentGemma, &zamba2, &bamba, &graniteSWA, &openELM, &bailingV3, &inkling, &glm5Next, &step5, &deepSeekV41, &qwen4Exp, &dory, &domynEdge, &aliceAI,
 	}
 )
 

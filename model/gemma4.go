@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // gemma4 has sliding layers and full ones with wider heads; the last layers may read
 // earlier layers' caches, have an MLP twice as wide, and each layer an embedding of its
@@ -30,10 +33,8 @@ var gemma4 = family{
 		}
 		m := r.decoder(d)
 		m.Experts = e.count
-		m.KVHeads, m.HeadDim = 0, 0
-		for _, k := range kinds { // whole-model values are the most of any layer
-			m.KVHeads, m.HeadDim = max(m.KVHeads, k.kv), max(m.HeadDim, k.key)
-		}
+		m.mostHeads(kinds)
+		m.turnWidths(kinds)
 		if perLayer > 0 {
 			m.Outer = append(m.Outer, everywhere(perLayerEmbedding(vocab, perLayer, hidden, layers)...)...)
 			for _, name := range []string{"embed_scale_per_layer", "per_layer_input_scale", "per_layer_projection_scale"} {
@@ -50,15 +51,47 @@ var gemma4 = family{
 	},
 }
 
+// mostHeads makes whole-model values the most of any layer.
+func (m *Model) mostHeads(kinds []gemmaKind) {
+	m.KVHeads, m.HeadDim = 0, 0
+	for _, k := range kinds {
+		m.KVHeads, m.HeadDim = max(m.KVHeads, k.kv), max(m.HeadDim, k.key)
+	}
+}
+
+// turnWidths gives layers whose heads are of another width than the last of their type a
+// rope for theirs.
+func (m *Model) turnWidths(kinds []gemmaKind) {
+	widths := gemma4Widths(kinds)
+	ropes := m.Ropes
+	m.Layers = turned(m.Layers, func(layer int) string {
+		k := kinds[layer]
+		kind := k.layerType()
+		i := slices.IndexFunc(ropes, func(r Rope) bool { return r.LayerType == kind })
+		if i < 0 || k.key == widths[kind] {
+			return ""
+		}
+		own := ropes[i]
+		own.Dim, own.LayerType = own.Dim*k.key/widths[kind], kind+" of "+strconv.Itoa(k.key)
+		if !slices.Contains(m.Ropes, own) {
+			m.Ropes = append(m.Ropes, own)
+		}
+		return own.LayerType
+	})
+}
+
+func (k gemmaKind) layerType() string {
+	if k.window > 0 {
+		return "sliding_attention"
+	}
+	return "full_attention"
+}
+
 // gemma4Widths are the head dims by layer type.
 func gemma4Widths(kinds []gemmaKind) map[string]int {
 	widths := map[string]int{}
 	for _, k := range kinds {
-		if k.window > 0 {
-			widths["sliding_attention"] = k.key
-		} else {
-			widths["full_attention"] = k.key
-		}
+		widths[k.layerType()] = k.key
 	}
 	return widths
 }

@@ -137,6 +137,9 @@ func (rope Rope) Same(other Rope) bool {
 func (rope Rope) Serves(layers []*Layer) bool { return slices.ContainsFunc(layers, rope.serves) }
 
 func (rope Rope) serves(l *Layer) bool {
+	if l.Turns != "" {
+		return l.Turns == rope.LayerType
+	}
 	compressed := slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Ratio > 1 })
 	windowed := slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Window > 0 })
 	switch rope.LayerType {

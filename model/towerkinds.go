@@ -67,6 +67,12 @@ var towerKinds = map[string]func(*towers){
 	"D3ForSequenceClassification":           qwen3VLTower,
 	"ClefFlashForJointSchema":               clefFlashTower,
 	"RForConditionalGeneration":             rvlTower,
+	"Moondream3ForCausalLM":                 moondreamTower,
+	"HfMoondream":                           moondreamTower,
+	"EmbeddingGemma2Model":                  gemma4Tower,
+	"NemotronParseForConditionalGeneration": nemotronParseTower,
+	"Molmo2ForConditionalGeneration":        molmo2Tower,
+	"CohereAsrForConditionalGeneration":     cohereASRTower,
 }
 
 // towerTypes are the same by model_type, of files that name no architecture.

@@ -408,6 +408,9 @@ func (t *tally) axis(a *model.Axis) int64 {
 		if least := int64(a.Least); n/tp < least {
 			return least
 		}
+		if a.Drops {
+			return n / tp
+		}
 		if unit := int64(a.Unit); unit > 0 { // whole heads to each rank
 			return t.divide(a, n/unit, tp) * unit
 		}

@@ -289,6 +289,8 @@ func (s *setup) resolveHooks() *problem.Error {
 	switch {
 	case arch == "DiffusionGemmaForBlockDiffusion" && s.seqs >= 128: // its sampler keeps logits of a whole canvas
 		s.seqs = 8
+	case arch == "EmbeddingGemma2Model" && s.opt.MaxModelLen <= 0:
+		s.maxLen = min(s.maxLen, 8192)
 	case arch == "DeepseekV32ForCausalLM" && v.topK == 0:
 		return problem.New(problem.MissingField, "index_topk", nil, "missing, and the engine takes the checkpoint for one with an indexer").By("vllm")
 	case arch == "DeepseekV32ForCausalLM" && s.cacheDType == "bfloat16":

@@ -368,7 +368,7 @@ func (s *setup) wants(c *model.Cache) (want, *problem.Error) {
 		queries: int64(g.QueryHeads) / tp, kv: 1, mla: latent, sparse: latent && v.sparse,
 		prefix: v.prefix && !latent, headScales: v.headScales && !latent,
 		encoder: c.Kind == model.EncoderOnly || v.bidirectional && c.Kind != model.Cross, cross: c.Kind == model.Cross, dcp: int64(s.layout.DCP),
-		modelHead: v.head, softcap: v.softcap, fa4: v.fa4 && !s.perLayerFlash(), triton: v.fa4 && !s.gpu.hasFA4(),
+		modelHead: v.head, softcap: v.softcap, fa4: v.fa4 && !s.perLayerFlash(), triton: v.triton || v.fa4 && !s.gpu.hasFA4(),
 		nope: v.nope, rope: v.rope, rank: v.rank, topK: v.topK,
 	}
 	switch v.sinks {

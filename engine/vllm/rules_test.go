@@ -112,7 +112,7 @@ func TestRefusalsWhileBuilding(t *testing.T) {
 
 // A class of the engine's own is not planned by the fields that all classes have.
 func TestNoGuessAtOwnClasses(t *testing.T) {
-	p := refusalOf(t, `{"architectures": ["EmbeddingGemma2Model"], "model_type": "embedding_gemma2"}`, "h100-sxm-80gb", layout.Layout{TP: 1})
+	p := refusalOf(t, `{"architectures": ["MuseGlimmerAssistantModel"], "model_type": "muse_glimmer_assistant"}`, "h100-sxm-80gb", layout.Layout{TP: 1})
 	if p == nil || p.Code != problem.NotKnown || p.RefusedBy != "" {
 		t.Errorf("%v, want that we do not know it", p)
 	}

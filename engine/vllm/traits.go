@@ -75,7 +75,7 @@ func traitsOf(m *model.Model) (t traits) {
 	}
 	t.drafter = info.is('d')
 	t.hybrid = info.is('h') && !onlyAttention(top)
-	t.remote = !top.Known()
+	t.remote = !top.Known() || top.ReadByCode()
 	t.mtp = servesMTP(c, r)
 	for _, level := range []*model.Config{top, c} {
 		b, _ := level.Bool("is_encoder_decoder")
@@ -245,6 +245,7 @@ var bareClasses = []string{"K2HorizonForCausalLM", "PanguProMoEV2ForCausalLM", "
 // the configuration class has no value for.
 var needs = map[string][]string{
 	"granite4_vision": {"deepstack_layer_map", "downsample_rate"},
+	"molmo2":          {"vit_config"}, // which Transformers' own class does not keep
 	"glm5_next":       {"mhc", "mla_use_nope", "topk_method", "scoring_func"},
 	"glm5_next_text":  {"mhc", "mla_use_nope", "topk_method", "scoring_func"},
 }
@@ -253,7 +254,11 @@ var needs = map[string][]string{
 func lacking(modelType string, levels ...*model.Config) *problem.Error {
 	for _, key := range needs[modelType] {
 		if !slices.ContainsFunc(levels, func(c *model.Config) bool { _, ok := c.Value(key); return ok }) {
-			return problem.New(problem.Unsupported, key, nil, "missing, and the engine's class has no default for it")
+			err := problem.New(problem.Unsupported, key, nil, "missing, and the engine's class has no default for it")
+			if _, given := levels[1].Raw().Get(key); given {
+				err.Hint = "Transformers' own class drops it: keep the checkpoint's, auto_map and its code, and pass --trust-remote-code"
+			}
+			return err
 		}
 	}
 	return nil

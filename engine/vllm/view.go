@@ -43,6 +43,7 @@ type view struct {
 	sinks      sinkRule
 	latentSink bool // sinks of latent attention
 	fa4        bool // head sizes differ and the engine wants one kernel for all: FlashAttention 4, or Triton
+	triton     bool // the architecture's hook asks for Triton
 	ssm        string
 
 	layers []*model.Layer // distinct
@@ -122,6 +123,7 @@ func newView(m *model.Model) *view {
 			v.item = gemma4Video
 		}
 	}
+	v.triton = v.arch == "EmbeddingGemma2Model"
 	v.towers = v.multimodal && (m.Towers || slices.ContainsFunc(m.Outer, func(p model.Param) bool { return p.Part == model.Tower }))
 	v.image = profiled(top)
 	v.ssm = ssmDType(m, c, top)

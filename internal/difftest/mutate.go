@@ -3,6 +3,8 @@ package difftest
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"strconv"
 	"strings"
 
 	"headcount/internal/strict"
@@ -163,6 +165,9 @@ func (m mutation) layers(o map[string]any) {
 		o[key] = now
 		if shared, ok := integer(o, "num_kv_shared_layers"); ok {
 			o["num_kv_shared_layers"] = min(shared, now-1)
+		}
+		if own, ok := o["per_layer_config"].(map[string]any); ok {
+			maps.DeleteFunc(own, func(layer string, _ any) bool { n, err := strconv.Atoi(layer); return err == nil && n >= now })
 		}
 		again := m.random.one(3)
 		for _, k := range sortedKeys(o) {

@@ -17,6 +17,8 @@ import shutil
 import sys
 import tempfile
 
+import own
+
 
 def answers_of_sglang(gpu):
     import sglang_oracle as oracle
@@ -88,20 +90,22 @@ def answers_of_vllm(gpu):
     oracle.FakeGpu.key = gpu
     oracle.patch_environment()
     oracle.preload()
+    own.on_cpu()
     warmth = Warmth(oracle.run_job)
     oracle.run_job = warmth.noting
 
     def answer(job):
         folder = tempfile.mkdtemp(prefix="orc-")
         try:
-            files = {}
+            files = own.files(job["config"])
+            trust = {"trust_remote_code": True} if files else {}
             if job.get("hf_quant_config"):
                 files["hf_quant_config.json"] = json.dumps(job["hf_quant_config"])
             for name, body in BESIDE.get((job["config"].get("architectures") or [""])[0], {}).items():
                 files[name] = json.dumps(body)
             path = oracle.make_model_dir(job["config"], os.path.join(folder, "orc-m"), files)
             flat = {"tp": 1, "pp": 1, "dcp": 1, **job["layout"], "gpu": gpu, "model_dir": path,
-                    "available": job["available"]}
+                    "available": job["available"], **trust}
             row = oracle.run_with_retry(flat, 120, job["config"])
         finally:
             shutil.rmtree(folder, ignore_errors=True)
