@@ -231,9 +231,11 @@ func (s *setup) checkRotary() *problem.Error {
 
 // checkRope refuses one set of rotary parameters.
 func (s *setup) checkRope(set *checkpoint.Object) *problem.Error {
-	if _, trained := set.Get("original_max_position_embeddings"); !trained && slices.Contains(yarnOnly, s.v.model.Family) && ropeType(set) != "default" {
-		return problem.New(problem.MissingField, s.v.field("rope_scaling")+".original_max_position_embeddings", nil, "the engine takes any kind of scaling of this model for YaRN, which needs it").
-			WithHint("a rope_type of yarn, with its fields")
+	for _, key := range s.v.yarnFields(set) {
+		if _, given := set.Get(key); !given {
+			return problem.New(problem.MissingField, s.v.field("rope_scaling")+"."+key, nil, "the engine takes any kind of scaling of this model for YaRN, which needs it").
+				WithHint("a rope_type of yarn, with its fields")
+		}
 	}
 	factor, _ := set.Get("factor")
 	if ropeType(set) == "linear" && factor.Kind() == checkpoint.Int {
@@ -244,6 +246,18 @@ func (s *setup) checkRope(set *checkpoint.Object) *problem.Error {
 	half := int64(s.v.model.Ropes[0].Dim / 2)
 	if sum := total(sections.List()); given && !s.v.oneDimensional() && sum > 0 && sum != half {
 		return problem.New(problem.BadValue, s.v.field("rope_scaling")+".mrope_section", sum, "sections of %d in all, not the %d of half a head that turns", sum, half)
+	}
+	return nil
+}
+
+// yarnFields are those of a set of rotary parameters that a class which knows one kind of
+// scaling reads whatever kind it is.
+func (v *view) yarnFields(set *checkpoint.Object) []string {
+	switch {
+	case strings.HasPrefix(v.arch, "GptOss"), v.arch == "OpenAIPrivacyFilterForTokenClassification": // models/gpt_oss.py
+		return []string{"factor", "original_max_position_embeddings", "beta_fast", "beta_slow"}
+	case slices.Contains(yarnOnly, v.model.Family) && ropeType(set) != "default":
+		return []string{"original_max_position_embeddings"}
 	}
 	return nil
 }
