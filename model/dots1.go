@@ -1,10 +1,6 @@
 package model
 
-import (
-	"headcount/checkpoint"
-	"headcount/dtype"
-	"headcount/problem"
-)
+import "headcount/dtype"
 
 // dots1 has dense first layers, then routed and shared experts, and normalises queries and
 // keys a head at a time (transformers modeling_dots1.py).
@@ -19,7 +15,7 @@ var dots1 = family{
 			qkvBias: bias,
 			outBias: bias,
 			qkNorm:  normPerHead,
-			experts: r.routed(r.opt("first_k_dense_replace", 0)),
+			experts: r.deepSeekExperts(),
 			sparse:  sparseFrom(r.opt("first_k_dense_replace", 0), 1),
 		}))
 	},
@@ -33,18 +29,8 @@ var solarOpen = family{
 	types:         []string{"solar_open"},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
-		return corrected(r.decoder(decoder{gated: true, qkvBias: bias, experts: r.routed(0)}))
+		return corrected(r.decoder(decoder{gated: true, qkvBias: bias, experts: r.deepSeekExperts()}))
 	},
-}
-
-// routed are the experts that every layer from first on has: the class builds them without
-// asking whether there are any.
-func (r *reader) routed(first int) experts {
-	e := r.deepSeekExperts()
-	if v, ok := r.Raw().Get("n_routed_experts"); ok && v.Kind() == checkpoint.Null && r.layers() > first {
-		r.fail(problem.BadValue, "n_routed_experts", "null, and layers from %d on have experts", first)
-	}
-	return e
 }
 
 // corrected adds the corrections of scores that the class does not train and so keeps

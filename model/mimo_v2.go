@@ -115,9 +115,6 @@ func (r *reader) mimoSliding(layers int) []bool {
 // mimoSparse returns which layers have experts: those whose entry of moe_layer_freq is not
 // 0. A single number means none.
 func (r *reader) mimoSparse(layers int) func(layer int) bool {
-	if r.IsNull("moe_layer_freq") {
-		r.fail(problem.BadValue, "moe_layer_freq", "neither a list of layers nor a number")
-	}
 	if _, isList := r.List("moe_layer_freq"); !isList {
 		return func(int) bool { return false }
 	}

@@ -96,7 +96,6 @@ type indexer struct {
 
 // indexer reads the fields of an indexer.
 func (r *reader) indexer() *indexer {
-	r.size("q_lora_rank") // of the queries that it reads
 	x := &indexer{heads: r.size("index_n_heads"), width: r.size("index_head_dim")}
 	r.times("index_n_heads", x.heads, x.width)
 	return x

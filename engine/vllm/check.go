@@ -119,6 +119,28 @@ func (s *setup) checkClass() *problem.Error {
 	return nil
 }
 
+// checkNulls refuses null in fields that a model's class computes with, whatever its
+// configuration class lets pass.
+func (s *setup) checkNulls() *problem.Error {
+	v, c := s.v, s.v.model.Config
+	refuse := func(key, why string) *problem.Error {
+		if !c.IsNull(key) {
+			return nil
+		}
+		return problem.New(problem.BadValue, v.field(key), nil, "null, and %s", why)
+	}
+	dense, _ := c.Int("first_k_dense_replace")
+	switch {
+	case v.sparse && !v.v4():
+		return refuse("q_lora_rank", "the indexer reads queries of a low rank")
+	case v.model.Family == "mimo_v2":
+		return refuse("moe_layer_freq", "it says which layers have experts")
+	case v.model.Family == "solar_open", v.model.Family == "dots1" && int64(len(v.model.Layers)) > dense:
+		return refuse("n_routed_experts", "layers are built with experts")
+	}
+	return nil
+}
+
 // builtByName are the wrappers that look their language model up by the architectures of its
 // own config (models/utils.py, init_vllm_registered_model), beginnings of their names.
 var builtByName = []string{"Mistral3For", "PixtralFor", "LlavaNextFor", "LlavaOnevisionFor", "InternS1For", "GraniteSpeechFor", "Blip2For", "LightOnOCRFor", "VoxtralFor", "RFor"}

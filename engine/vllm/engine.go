@@ -197,7 +197,7 @@ func (p *plan) resolved() {
 // build picks backends and block sizes and derives the specs of each stage's layers.
 func (p *plan) build() *problem.Error {
 	s := &p.setup
-	for _, check := range [...]func() *problem.Error{s.checkWrapped, s.checkClass, s.checkTowers, s.checkActivation} {
+	for _, check := range [...]func() *problem.Error{s.checkWrapped, s.checkClass, s.checkTowers, s.checkActivation, s.checkNulls} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -108,6 +108,7 @@ var artefacts = []struct {
 	{regexp.MustCompile(`^Attempting to broadcast a dimension|Found conflicts between 'rope_type=`), "a kind of rotary scaling drawn beside another's fields"},
 	{regexp.MustCompile(`^'full_attention' is not in list|^Unsupported head_dim for fused quant|^Workers disagree on supported KV cache layouts`), "Gemma 4 without full layers, DeepSeek-V4 with another head or a stage without compression"},
 	{regexp.MustCompile(`attempted to run this operator with Meta tensors`), "a comparison of values, which the oracle's tensors do not have"},
+	{regexp.MustCompile(`^Tensor.item\(\) cannot be called on meta tensors`), "a value of a tensor that the oracle has on no device"},
 	{regexp.MustCompile(`^expert parallel group is not initialized`), "a model of experts that lost them"},
 }
 
