@@ -69,8 +69,9 @@ func VLLM(r *scorecard.Row, planner *headcount.Planner, row *golden.VLLMRow) {
 }
 
 // WantsCode reports whether the plan of a row says that the checkpoint's own config class is
-// needed. The engine says so too, unless it is told to trust that code; what an oracle
-// answers with a stand-in for the class is then no answer about the checkpoint.
+// needed, or lacks a field for which that may have a default. The engine says so too, unless
+// it is told to trust that code; what an oracle answers with a stand-in for the class is then
+// no answer about the checkpoint.
 func WantsCode(planner *headcount.Planner, row *golden.VLLMRow) bool {
 	report, err := planner.Plan(context.Background(), vllmRequest(row))
 	var refusal *problem.Error
@@ -78,7 +79,7 @@ func WantsCode(planner *headcount.Planner, row *golden.VLLMRow) bool {
 		refusal = report.Error
 	}
 	errors.As(err, &refusal)
-	return refusal != nil && refusal.Field == "auto_map"
+	return refusal != nil && (refusal.Field == "auto_map" || refusal.Code == problem.MissingField)
 }
 
 func checkResolved(r *scorecard.Row, report *headcount.Report, want *golden.VLLMResolved) {
