@@ -24,24 +24,30 @@ var kimiLinear = family{
 		if r.err != nil || !r.valid(k.State, "linear_attn_config") {
 			return r.model()
 		}
-		m := r.decoder(decoder{
+		attention := func() *form {
+			f := &form{caches: []Cache{l.cache()}, params: l.params("self_attn", hidden)}
+			if gated {
+				f.params = append(f.params, outputGate(l, hidden))
+			}
+			return f
+		}
+		d := decoder{
 			gated: true, latent: &l, untied: true, experts: e, rotary: rotary{none: true},
 			sparse: sparseFrom(r.opt("first_k_dense_replace", 0), r.opt("moe_layer_freq", 1)),
 			form: formPerKind(linearLayers, func(linear bool) *form {
-				f := &form{caches: []Cache{l.cache()}, params: l.params("self_attn", hidden)}
-				switch {
-				case linear:
+				f := attention()
+				if linear {
 					f = &form{caches: []Cache{k.cache()}, params: k.params("self_attn", hidden)}
-				case gated:
-					f.params = append(f.params, outputGate(l, hidden))
 				}
 				if blocks {
 					f.params = append(f.params, blockResiduals(hidden)...)
 				}
 				return f
 			}),
-		})
-		for _, layer := range distinct(m.Layers) {
+		}
+		m := r.decoder(d)
+		m.Draft = r.kimiDraft(d, attention, layers, hidden)
+		for _, layer := range append(distinct(m.Layers), distinct(m.Draft)...) {
 			if len(layer.Caches) > 0 && layer.Caches[0].Kind == Latent {
 				layer.Buffers = []Param{{Name: "self_attn.scale", Part: Attention, Rows: whole(1), DType: dtype.Float32}}
 			}
@@ -52,6 +58,22 @@ var kimiLinear = family{
 		}
 		return m
 	},
+}
+
+// kimiDraft are the MTP layers: latent attention, and experts as if they were further layers
+// of the decoder (vllm models/kimi_k3/nvidia/mtp.py).
+func (r *reader) kimiDraft(d decoder, attention func() *form, layers, hidden int) []*Layer {
+	sparse := make([]bool, r.nextN())
+	for i := range sparse {
+		sparse[i] = d.experts.count > 0 && d.sparse(layers+i)
+	}
+	if slices.Contains(sparse, false) {
+		d.intermediate = r.size("intermediate_size")
+	}
+	return perKind(sparse, func(sparse bool) *Layer {
+		k := layerKind{form: attention(), sparse: sparse}
+		return &Layer{Caches: d.caches(k), Params: append(d.params(k, hidden), deepSeekJoin(hidden)...)}
+	})
 }
 
 // outputGate is the projection to a gate of each element of latent attention's result.

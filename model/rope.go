@@ -13,7 +13,8 @@ type Rope struct {
 	LayerType string     // of the layers that it serves, "sliding_attention"; "" for all
 	Type      string     // rope_type: default, linear, yarn, longrope, …
 	Theta     float64    // rope_theta
-	Dim       int        // elements of a head that turn
+	Width     int        // elements of a head
+	Dim       int        // of these, elements that turn
 	Length    int        // positions: max_position_embeddings
 	Served    bool       // the table has rows for the length that is served instead
 	Trained   int        // original_max_position_embeddings, where the type stretches it
@@ -66,7 +67,7 @@ func (r *reader) ropes(at rotary, width int) []Rope {
 // rope reads one set of rotary parameters.
 func (r *reader) rope(params *checkpoint.Object, at rotary, width int) Rope {
 	theta, _ := params.Get("rope_theta")
-	out := Rope{Type: textOf(params, "rope_type"), Dim: at.dim, Length: at.length, Served: at.served, Factor: 1, DType: at.dtype}
+	out := Rope{Type: textOf(params, "rope_type"), Width: width, Dim: at.dim, Length: at.length, Served: at.served, Factor: 1, DType: at.dtype}
 	out.Theta, _ = theta.Float()
 	if out.Type == "" {
 		out.Type = "default"

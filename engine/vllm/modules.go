@@ -214,6 +214,11 @@ func (s *setup) checkRotary() *problem.Error {
 	if s.v.transformers || !slices.ContainsFunc(s.v.model.Ropes, turns) {
 		return nil
 	}
+	for _, rope := range s.v.model.Ropes {
+		if rope.Width > 0 && rope.Dim > rope.Width && turns(rope) {
+			return problem.New(problem.BadValue, s.v.field("rotary_dim"), rope.Dim, "more than the %d elements of a head", rope.Width)
+		}
+	}
 	params := s.v.model.Config.Object("rope_parameters")
 	if err := s.checkRope(params); err != nil {
 		return err
@@ -237,6 +242,12 @@ func (s *setup) checkRope(set *checkpoint.Object) *problem.Error {
 				WithHint("a rope_type of yarn, with its fields")
 		}
 	}
+	trained, _ := set.Get(trainedLength)
+	if _, own := trained.Int(); !own && slices.Contains([]string{"longrope", "su"}, ropeType(set)) {
+		if _, given := s.v.model.Config.Int(trainedLength); !given {
+			return problem.New(problem.MissingField, s.v.field(trainedLength), nil, "LongRoPE needs the length that the model was trained at")
+		}
+	}
 	factor, _ := set.Get("factor")
 	if ropeType(set) == "linear" && factor.Kind() == checkpoint.Int {
 		return problem.New(problem.BadValue, s.v.field("rope_scaling")+".factor", factor.Any(), "an integer, and the engine takes a list or a float").
@@ -250,14 +261,17 @@ func (s *setup) checkRope(set *checkpoint.Object) *problem.Error {
 	return nil
 }
 
+// trainedLength is the field of the length before positions were stretched.
+const trainedLength = "original_max_position_embeddings"
+
 // yarnFields are those of a set of rotary parameters that a class which knows one kind of
 // scaling reads whatever kind it is.
 func (v *view) yarnFields(set *checkpoint.Object) []string {
 	switch {
 	case strings.HasPrefix(v.arch, "GptOss"), v.arch == "OpenAIPrivacyFilterForTokenClassification": // models/gpt_oss.py
-		return []string{"factor", "original_max_position_embeddings", "beta_fast", "beta_slow"}
+		return []string{"factor", trainedLength, "beta_fast", "beta_slow"}
 	case slices.Contains(yarnOnly, v.model.Family) && ropeType(set) != "default":
-		return []string{"original_max_position_embeddings"}
+		return []string{trainedLength}
 	}
 	return nil
 }
