@@ -13,6 +13,9 @@ var cohere2 = family{
 		if r.flag("use_qk_norm", false) {
 			d.qkNorm = normWhole
 		}
+		if biased := r.flag("attention_bias", false); biased && r.cohere2Wrapped() { // of which the engines' class has none
+			d.qkvBias, d.outBias = true, true
+		}
 		return r.decoder(d)
 	},
 }
@@ -20,12 +23,17 @@ var cohere2 = family{
 // cohere2Native are the architectures that the engines serve by a class of their own.
 var cohere2Native = []string{"Cohere2ForCausalLM", "Cohere2Model", "Cohere2VisionForConditionalGeneration"}
 
+// cohere2Wrapped reports whether Transformers' own modules serve the model.
+func (r *reader) cohere2Wrapped() bool {
+	return r.arch != "" && !slices.Contains(cohere2Native, r.arch)
+}
+
 // cohere2Windows are the windows as the serving class counts them: a sliding layer sees
 // sliding_window tokens and then the token itself, one more than the config says (vllm
 // commandr.py). A wrapper that Transformers' own modules serve keeps to the config.
 func (r *reader) cohere2Windows() []int {
 	windows := r.windows(r.layers())
-	if r.arch != "" && !slices.Contains(cohere2Native, r.arch) {
+	if r.cohere2Wrapped() {
 		return windows
 	}
 	for i := range windows {

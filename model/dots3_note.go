@@ -104,7 +104,7 @@ func (r *reader) noteRopes(full, sliding latent) []Rope {
 	of := Rope{LayerType: "full_attention", Type: "default", Dim: full.rope, Length: length, Trained: length, Factor: 1}
 	own := of
 	of.Theta, _ = theta.Float()
-	own.LayerType, own.Dim = "sliding_attention", sliding.rope
+	own.LayerType, own.Width, own.Dim = "sliding_attention", sliding.rope, sliding.rope
 	own.Theta, _ = r.Float("swa_rope_theta")
 	ropes := []Rope{of, own}
 	if !r.flag("indexer_rope_interleave", true) {

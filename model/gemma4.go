@@ -72,7 +72,7 @@ func (m *Model) turnWidths(kinds []gemmaKind) {
 			return ""
 		}
 		own := ropes[i]
-		own.Dim, own.LayerType = own.Dim*k.key/widths[kind], kind+" of "+strconv.Itoa(k.key)
+		own.Width, own.Dim, own.LayerType = k.key, own.Dim*k.key/widths[kind], kind+" of "+strconv.Itoa(k.key)
 		if !slices.Contains(m.Ropes, own) {
 			m.Ropes = append(m.Ropes, own)
 		}
