@@ -133,6 +133,8 @@ func (s *setup) checkNulls() *problem.Error {
 	switch {
 	case v.sparse && !v.v4():
 		return refuse("q_lora_rank", "the indexer reads queries of a low rank")
+	case v.model.TextType == "chatglm":
+		return refuse("seq_length", "positions are counted up to it")
 	case v.model.Family == "mimo_v2":
 		return refuse("moe_layer_freq", "it says which layers have experts")
 	case v.model.Family == "solar_open", v.model.Family == "dots1" && int64(len(v.model.Layers)) > dense:
