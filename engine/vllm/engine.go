@@ -197,10 +197,8 @@ func (p *plan) resolved() {
 // build picks backends and block sizes and derives the specs of each stage's layers.
 func (p *plan) build() *problem.Error {
 	s := &p.setup
-	for _, check := range [...]func() *problem.Error{s.checkWrapped, s.checkClass, s.checkTowers, s.checkActivation, s.checkNulls} {
-		if err := check(); err != nil {
-			return err
-		}
+	if err := cmp.Or(s.checkWrapped(), s.checkClass(), s.checkTowers(false), s.checkActivation(), s.checkNulls()); err != nil {
+		return err
 	}
 	var err *problem.Error
 	if p.caches, err = s.layerCaches(p.caches[:0]); err != nil {
@@ -210,7 +208,7 @@ func (p *plan) build() *problem.Error {
 	p.result.Resolved.CacheDType = s.cacheDType
 	p.result.Resolved.AttentionBackends = s.backendNames(p.caches, p.from)
 	p.spans = spans(p.room.spans[:0], len(s.v.model.Layers), s.layout.PP)
-	if err := p.checkShared(); err != nil { // of layers that looked for a backend before
+	if err := cmp.Or(p.checkShared(), s.checkTowers(true)); err != nil { // of layers that looked for a backend before
 		return err
 	}
 	configured := *s // before any stage's layers settle the block size

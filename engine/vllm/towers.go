@@ -14,15 +14,16 @@ type tower struct {
 	path  string   // of its config
 	heads []string // fields that ranks divide, first of equals named
 	inner []string
+	last  bool // built after the language model, not before it
 }
 
 var towers = []tower{
-	{"vision_config", []string{"num_heads", "num_attention_heads"}, []string{"intermediate_size"}},
-	{"audio_config", []string{"num_attention_heads", "encoder_attention_heads"}, []string{"intermediate_size", "encoder_ffn_dim"}},
-	{"thinker_config.audio_config", []string{"encoder_attention_heads"}, []string{"encoder_ffn_dim"}},
-	{"thinker_config.vision_config", []string{"num_heads"}, []string{"intermediate_size"}},
-	{"visual_tokenizer_config.backbone_config", []string{"num_attention_heads"}, []string{"intermediate_size"}},
-	{"encoder_config", nil, []string{"output_dim"}},
+	{path: "vision_config", heads: []string{"num_heads", "num_attention_heads"}, inner: []string{"intermediate_size"}},
+	{path: "audio_config", heads: []string{"num_attention_heads", "encoder_attention_heads"}, inner: []string{"intermediate_size", "encoder_ffn_dim"}},
+	{path: "thinker_config.audio_config", heads: []string{"encoder_attention_heads"}, inner: []string{"encoder_ffn_dim"}},
+	{path: "thinker_config.vision_config", heads: []string{"num_heads"}, inner: []string{"intermediate_size"}},
+	{path: "visual_tokenizer_config.backbone_config", heads: []string{"num_attention_heads"}, inner: []string{"intermediate_size"}},
+	{path: "encoder_config", inner: []string{"output_dim"}, last: true},
 }
 
 // Architectures by what they do with a tower, beginnings of their names.
@@ -41,8 +42,9 @@ var (
 	splitEncoders = []string{"GraniteSpeech"}
 )
 
-// checkTowers refuses ranks that do not divide a tower's heads or widths.
-func (s *setup) checkTowers() *problem.Error {
+// checkTowers refuses ranks that do not divide the heads or widths of towers that are built
+// before the language model, or of those that are built last.
+func (s *setup) checkTowers(last bool) *problem.Error {
 	v, tp := s.v, int64(s.layout.TP)
 	if tp == 1 || !v.multimodal || v.transformers && !startsWith(v.model.Architecture, fusedTowers) || startsWith(v.arch, wholeTowers) {
 		return nil
@@ -50,7 +52,7 @@ func (s *setup) checkTowers() *problem.Error {
 	for i := range towers {
 		t := &towers[i]
 		switch {
-		case strings.HasSuffix(t.path, "audio_config") && !startsWith(v.arch, splitAudio),
+		case t.last != last, strings.HasSuffix(t.path, "audio_config") && !startsWith(v.arch, splitAudio),
 			t.path == "encoder_config" && !startsWith(v.arch, splitEncoders):
 			continue
 		}
