@@ -52,8 +52,12 @@ var dory = family{
 // doryLoops are the caches that each layer's passes have.
 func (r *reader) doryLoops(layers int) []int {
 	out := make([]int, layers)
-	first, passes := r.opt("n_input_layers", 0), r.sizeOr("n_recurrent_loops", 1)
-	looped := r.opt("n_recurrent_layers", layers-min(first+r.opt("n_output_layers", 0), layers))
+	first, last, passes := r.opt("n_input_layers", 0), r.opt("n_output_layers", 0), r.sizeOr("n_recurrent_loops", 1)
+	looped := r.opt("n_recurrent_layers", layers-min(first+last, layers))
+	if first+looped+last != layers && r.err == nil {
+		r.fail(problem.BadValue, "n_recurrent_layers", "input, recurrent and output layers, %d + %d + %d, are not the %d of the model", first, looped, last, layers)
+		return out
+	}
 	if mode, ok := r.Text("recurrent_kv_cache_mode"); ok && mode != "per_loop" {
 		passes = 1
 	}

@@ -174,6 +174,11 @@ func (s *setup) checkFloat8(caches []layerCache) *problem.Error {
 		return nil
 	}
 	attends := func(lc layerCache) bool { return !lc.by.recurrent() }
+	pooled := func(lc layerCache) bool { return lc.by == sparseQwen4 }
+	if s.cacheDType == "fp8_e5m2" && slices.ContainsFunc(caches, pooled) { // models/qwen4_exp/nvidia/qsa.py
+		return problem.New(problem.Unsupported, "kv_cache_dtype", s.cacheDType, "Qwen4Exp QSA requires a BF16 or FP8-e4m3 main KV cache").
+			WithHint("kv_cache_dtype fp8")
+	}
 	if s.cacheDType == "fp8_e5m2" && s.scalesCaches() && slices.ContainsFunc(caches, attends) {
 		return problem.New(problem.Unsupported, "kv_cache_dtype", s.cacheDType, "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.").
 			WithHint("kv_cache_dtype fp8")
