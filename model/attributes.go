@@ -313,7 +313,7 @@ func (a *attributes) sub(name string) *attributes {
 		return nil
 	}
 	file := a.class.nestedFile(name, v.Dict())
-	own := textOf(file, "model_type")
+	own := file.Text("model_type")
 	if own != "" && a.class.auto[name] {
 		kind = own
 	}

@@ -211,7 +211,7 @@ func (a *attributes) checkRotaryWidth() {
 	if nested := a.ropeLayers(dict); len(nested) > 0 {
 		sets = nil
 		for _, key := range nested {
-			sets = append(sets, dictOf(dict, key))
+			sets = append(sets, dict.Dict(key))
 		}
 	}
 	for _, set := range sets {

@@ -123,9 +123,9 @@ func lookupClass(modelType string) (*class, bool) {
 
 func newClass(o *checkpoint.Object) (*class, error) {
 	c := &class{
-		modelType: textOf(o, "model_type"),
-		alias:     texts(o, "alias"), subConfigs: texts(o, "sub_configs"), textAttr: textOf(o, "text_attr"),
-		defaults: dictOf(o, "default"), rope: newRopeRule(o),
+		modelType: o.Text("model_type"),
+		alias:     texts(o, "alias"), subConfigs: texts(o, "sub_configs"), textAttr: o.Text("text_attr"),
+		defaults: o.Dict("default"), rope: newRopeRule(o),
 	}
 	for attr, kind := range c.subConfigs {
 		kind, optional := strings.CutPrefix(kind, "optional:")
@@ -152,9 +152,9 @@ func newClass(o *checkpoint.Object) (*class, error) {
 		name, _ := attr.Text()
 		c.subMerged = append(c.subMerged, name)
 	}
-	init := dictOf(o, "sub_init")
+	init := o.Dict("sub_init")
 	for _, attr := range init.Keys() {
-		put(&c.subDefaults, attr, dictOf(init, attr))
+		put(&c.subDefaults, attr, init.Dict(attr))
 	}
 	c.tpPlan = newTPPlan(planOf(o))
 	v, _ := o.Get("derived")
@@ -193,15 +193,15 @@ func newClass(o *checkpoint.Object) (*class, error) {
 
 // planOf returns the line's plan, or that of the line it names.
 func planOf(o *checkpoint.Object) *checkpoint.Object {
-	if other, ok := strings.CutPrefix(textOf(o, "tp_plan"), "="); ok {
+	if other, ok := strings.CutPrefix(o.Text("tp_plan"), "="); ok {
 		line, _ := tsv.Rest(classesTable, other)
 		named, _, err := checkpoint.Parse([]byte(line))
 		if err != nil {
 			return nil
 		}
-		return dictOf(named, "tp_plan")
+		return named.Dict("tp_plan")
 	}
-	return dictOf(o, "tp_plan")
+	return o.Dict("tp_plan")
 }
 
 // isField reports whether the constructor has a parameter of that name.
@@ -222,18 +222,13 @@ func (c *class) takes(key string) bool {
 
 // texts returns the object at key as a map of strings.
 func texts(o *checkpoint.Object, key string) map[string]string {
-	dict := dictOf(o, key)
+	dict := o.Dict(key)
 	if dict.Len() == 0 {
 		return nil
 	}
 	out := make(map[string]string, dict.Len())
 	for _, k := range dict.Keys() {
-		out[k] = textOf(dict, k)
+		out[k] = dict.Text(k)
 	}
 	return out
-}
-
-func dictOf(o *checkpoint.Object, key string) *checkpoint.Object {
-	v, _ := o.Get(key)
-	return v.Dict()
 }

@@ -29,7 +29,7 @@ type ropeRule struct {
 }
 
 func newRopeRule(o *checkpoint.Object) ropeRule {
-	rope := dictOf(o, "rope")
+	rope := o.Dict("rope")
 	value := func(key string, missing checkpoint.Value) checkpoint.Value {
 		if v, ok := rope.Get(key); ok {
 			return v
@@ -37,7 +37,7 @@ func newRopeRule(o *checkpoint.Object) ropeRule {
 		return missing
 	}
 	name := func(key, missing string) string {
-		if s := textOf(rope, key); s != "" {
+		if s := rope.Text(key); s != "" {
 			return s
 		}
 		return missing
@@ -188,7 +188,7 @@ func named(dict *checkpoint.Object) *checkpoint.Object {
 		v, _ := dict.Get(key)
 		out.Set(key, v)
 	}
-	kind := textOf(out, "type")
+	kind := out.Text("type")
 	if kind == "" {
 		kind = "default"
 	}
@@ -222,15 +222,15 @@ func (a *attributes) completed(dict *checkpoint.Object, theta, partial checkpoin
 	if partial.Kind() != checkpoint.Null {
 		setDefault(out, "partial_rotary_factor", partial)
 	}
-	kind := textOf(out, "type")
-	if rule.asDefault && (kind == "mrope" || textOf(out, "rope_type") == "mrope") {
+	kind := out.Text("type")
+	if rule.asDefault && (kind == "mrope" || out.Text("rope_type") == "mrope") {
 		out.Set("rope_type", checkpoint.NewText("default"))
 	}
 	if kind == "" {
 		kind = "default"
 	}
 	setDefault(out, "rope_type", checkpoint.NewText(kind))
-	kind = textOf(out, "rope_type")
+	kind = out.Text("rope_type")
 	if kind == "default" && rule.kind != "default" {
 		kind = rule.kind
 		out.Set("rope_type", checkpoint.NewText(kind))
@@ -280,7 +280,7 @@ func (a *attributes) layerRope(rule ropeRule, scaling, params checkpoint.Value) 
 		{"sliding_attention", rule.localKey, rule.local, rule.scaleBoth},
 	} {
 		one := checkpoint.NewObject()
-		inner := dictOf(dict, part.key)
+		inner := dict.Dict(part.key)
 		for _, key := range inner.Keys() {
 			v, _ := inner.Get(key)
 			one.Set(key, v)

@@ -15,7 +15,7 @@ var cohereCompass = family{
 		bias := r.flag("attention_bias", false)
 		d := decoder{gated: true, qkvBias: bias, outBias: bias, norms: []string{"input_layernorm"}, tied: true, everyStage: true}
 		ropes := r.Object("rope_parameters") // of a layer type; others are not looked at
-		d.rotary = rotary{served: true, none: dict(ropes, "sliding_attention") == nil && dict(ropes, "full_attention") == nil}
+		d.rotary = rotary{served: true, none: ropes.Dict("sliding_attention") == nil && ropes.Dict("full_attention") == nil}
 		return r.decoder(d)
 	},
 }

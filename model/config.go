@@ -59,7 +59,7 @@ func NewConfig(src *checkpoint.Source) *Config {
 // layer_types for Ministral, which alternates windows (AutoConfig.from_pretrained), and vLLM a
 // LongCat that brings a class of its own and no model_type for Transformers'.
 func topType(o *checkpoint.Object) string {
-	kind := textOf(o, "model_type")
+	kind := o.Text("model_type")
 	if kind == "" && strings.HasPrefix(architecture(o), "LongcatFlash") {
 		return "longcat_flash"
 	}
@@ -92,7 +92,7 @@ func newView(o *checkpoint.Object, kind string) view {
 // bringsCode reports whether a checkpoint has a configuration class of its own.
 func bringsCode(o *checkpoint.Object) bool {
 	v, _ := o.Get("auto_map")
-	return textOf(v.Dict(), "AutoConfig") != ""
+	return v.Dict().Text("AutoConfig") != ""
 }
 
 // ReadByCode reports whether the file is read by a class that is neither Transformers' nor an
@@ -116,7 +116,7 @@ func (v view) nested(path []string) (view, bool) {
 			if value.Dict() == nil {
 				return view{}, false
 			}
-			kind := textOf(value.Dict(), "model_type")
+			kind := value.Dict().Text("model_type")
 			class, _ := lookupClass(kind)
 			sub = construct(value.Dict(), class, kind)
 		}
@@ -128,12 +128,6 @@ func (v view) nested(path []string) (view, bool) {
 // view presents attributes.
 func (a *attributes) view() view {
 	return view{object: a.file, class: a.class, known: a.class != noClass, kind: a.kind, attributes: a}
-}
-
-func textOf(o *checkpoint.Object, key string) string {
-	v, _ := o.Get(key)
-	s, _ := v.Text()
-	return s
 }
 
 // get returns what the class holds at key: the file's value, what its constructor computes,

@@ -75,7 +75,7 @@ func (d decoder) layerOf(b block, hidden int) *Layer {
 
 // block reads one entry of block_configs.
 func (r *reader) block(o *checkpoint.Object, query, layer int) (b block) {
-	attention, ffn := dict(o, "attention"), dict(o, "ffn")
+	attention, ffn := o.Dict("attention"), o.Dict("ffn")
 	if group, ok := intOf(attention, "n_heads_in_group"); ok && !truthOf(attention, "no_op") {
 		if group < 1 || query%int(min(group, maxSize)) != 0 {
 			r.fail(problem.NotDivisible, "block_configs", "n_heads_in_group = %d of layer %d does not divide %d heads", group, layer, query)

@@ -51,7 +51,7 @@ var deepSeekV4 = family{
 func (r *reader) compressedRopes() []Rope {
 	at := rotary{dim: r.opt("qk_rope_head_dim", 64), dtype: dtype.Float32}
 	stretched := r.rope(r.Object("rope_parameters"), at, at.dim)
-	if nested := dict(r.Object("rope_parameters"), "compress"); nested != nil {
+	if nested := r.Object("rope_parameters").Dict("compress"); nested != nil {
 		stretched = r.rope(nested, at, at.dim)
 	}
 	plain := stretched

@@ -159,7 +159,7 @@ var modernBERTNames = strings.NewReplacer(
 func (r *reader) stretched() int {
 	length := r.opt("max_position_embeddings", 2048)
 	f, ok := factor(r.Object("rope_parameters"))
-	if n := float64(length) * f; ok && textOf(r.Object("rope_parameters"), "rope_type") == "dynamic" && n >= 1 && n < maxSize {
+	if n := float64(length) * f; ok && r.Object("rope_parameters").Text("rope_type") == "dynamic" && n >= 1 && n < maxSize {
 		return int(n)
 	}
 	return length

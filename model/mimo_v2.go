@@ -58,7 +58,7 @@ func (r *reader) mimoRopes(full, sliding int) []Rope {
 		number := func(key, inside string) float64 {
 			v, ok := r.Raw().Get(key)
 			if !ok {
-				v, _ = dict(params, layerType).Get(inside)
+				v, _ = params.Dict(layerType).Get(inside)
 			}
 			x, _ := v.Float()
 			return x

@@ -64,7 +64,7 @@ func nemotronParseTower(t *towers) {
 	teachers, _ := c.List("teachers")
 	for _, v := range teachers {
 		one := v.Dict()
-		names[textOf(one, "name")] = true
+		names[one.Text("name")] = true
 		if use, given := one.Get("use_summary"); !given || use.Any() == true {
 			summaries++
 		}

@@ -16,8 +16,8 @@ import (
 // model_arch_config_convertor.py get_quantization_config).
 func (c *Config) Quantization() (method string, block *checkpoint.Object) {
 	for _, o := range []*checkpoint.Object{
-		dict(c.top.object, "quantization_config"), c.hfQuant, dict(c.top.object, "compression_config"),
-		dict(c.text.object, "quantization_config"), dict(c.text.object, "compression_config"),
+		c.top.object.Dict("quantization_config"), c.hfQuant, c.top.object.Dict("compression_config"),
+		c.text.object.Dict("quantization_config"), c.text.object.Dict("compression_config"),
 	} {
 		if o != nil {
 			return quantMethod(o), o
@@ -39,10 +39,10 @@ func (r *reader) quantBlock() int {
 }
 
 func quantMethod(block *checkpoint.Object) string {
-	details := dict(block, "quantization")
+	details := block.Dict("quantization")
 	_, legacy := details.Get("modelopt_quant_config")
-	if legacy || textOf(dict(block, "producer"), "name") == "modelopt" {
-		switch strings.ToUpper(textOf(details, "quant_algo")) {
+	if legacy || block.Dict("producer").Text("name") == "modelopt" {
+		switch strings.ToUpper(details.Text("quant_algo")) {
 		case "FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO":
 			return "modelopt"
 		case "NVFP4":
@@ -51,11 +51,5 @@ func quantMethod(block *checkpoint.Object) string {
 			return "modelopt_mixed"
 		}
 	}
-	return strings.ReplaceAll(strings.ToLower(textOf(block, "quant_method")), "compressed_tensors", "compressed-tensors")
-}
-
-// dict is the object at key, nil when there is none.
-func dict(o *checkpoint.Object, key string) *checkpoint.Object {
-	v, _ := o.Get(key)
-	return v.Dict()
+	return strings.ReplaceAll(strings.ToLower(block.Text("quant_method")), "compressed_tensors", "compressed-tensors")
 }

@@ -45,7 +45,7 @@ func (r *reader) ropes(at rotary, width int) []Rope {
 	params := r.Object("rope_parameters")
 	var out []Rope
 	for _, key := range params.Keys() {
-		nested := dict(params, key)
+		nested := params.Dict(key)
 		if nested == nil {
 			continue
 		}
@@ -67,7 +67,7 @@ func (r *reader) ropes(at rotary, width int) []Rope {
 // rope reads one set of rotary parameters.
 func (r *reader) rope(params *checkpoint.Object, at rotary, width int) Rope {
 	theta, _ := params.Get("rope_theta")
-	out := Rope{Type: textOf(params, "rope_type"), Width: width, Dim: at.dim, Length: at.length, Served: at.served, Factor: 1, DType: at.dtype}
+	out := Rope{Type: params.Text("rope_type"), Width: width, Dim: at.dim, Length: at.length, Served: at.served, Factor: 1, DType: at.dtype}
 	out.Theta, _ = theta.Float()
 	if out.Type == "" {
 		out.Type = "default"

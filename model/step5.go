@@ -66,7 +66,7 @@ func (r *reader) step5Layer() step5Layer {
 	k := step5Layer{hidden: r.size("hidden_size"), full: r.heads(), window: r.opt("sliding_window", 0), gated: r.flag("use_head_wise_attn_gate", false)}
 	k.sliding = k.full
 	k.sliding.query = r.sizeOr("swa_num_attention_heads", k.full.query)
-	if other := r.Object("attention_other_setting"); other != nil && textOf(other, "attention_type") == "sliding_attention" {
+	if other := r.Object("attention_other_setting"); other != nil && other.Text("attention_type") == "sliding_attention" {
 		k.sliding.query = r.within("attention_other_setting", "num_attention_heads", k.sliding.query)
 		k.sliding.kv = r.within("attention_other_setting", "num_attention_groups", k.sliding.kv)
 		k.sliding.key = r.within("attention_other_setting", "head_dim", k.sliding.key)
