@@ -7,6 +7,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -73,6 +74,11 @@ type Layer struct {
 	Buffers []Param // tensors that are computed, not loaded
 	Local   bool    // of the sliding type in layer_types, though the config has no window
 	Turns   string  // LayerType of the rope that turns its heads, where neither its cache nor Local tells
+}
+
+// Attends reports whether the layer has an attention.
+func (l *Layer) Attends() bool {
+	return slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Kind != Recurrent && c.Kind != None })
 }
 
 // Kind says what a cache holds.

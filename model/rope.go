@@ -145,7 +145,7 @@ func (rope Rope) serves(l *Layer) bool {
 	windowed := slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Window > 0 })
 	switch rope.LayerType {
 	case "":
-		return slices.ContainsFunc(l.Caches, func(c Cache) bool { return c.Kind != Recurrent && c.Kind != None })
+		return l.Attends()
 	case "compressed":
 		return compressed
 	case "pooled", "windowed":

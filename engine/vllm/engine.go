@@ -63,7 +63,7 @@ func (e Engine) Plan(job engine.Job) (*engine.Result, error) {
 type plan struct {
 	*answer
 	setup  setup
-	named  bool         // a device is
+	named  bool         // a device is: what start-up takes of it is asked as well
 	caches []layerCache // of the distinct layers
 	from   []int32      // index in caches of each distinct layer's first, and their number
 	found  [4]backend   // of the first stage's layers, if they are no more

@@ -27,7 +27,7 @@ func (s *setup) checkProjections() *problem.Error {
 	if len(cuts) == 0 {
 		return nil
 	}
-	first := slices.IndexFunc(s.v.model.Layers, attends)
+	first := slices.IndexFunc(s.v.model.Layers, (*model.Layer).Attends)
 	for _, c := range cuts {
 		if first >= 0 && (c.Layer > first || c.Layer == first && c.Part() != model.Attention) {
 			break
@@ -40,11 +40,6 @@ func (s *setup) checkProjections() *problem.Error {
 		}
 	}
 	return nil
-}
-
-// attends tells whether a layer has an attention.
-func attends(l *model.Layer) bool {
-	return slices.ContainsFunc(l.Caches, func(c model.Cache) bool { return c.Kind != model.Recurrent && c.Kind != model.None })
 }
 
 // checkCut does so of one module.

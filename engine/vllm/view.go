@@ -404,7 +404,7 @@ func newLengthRule(c *model.Config, kind string) lengthRule {
 	scale, original := ropeScale(c, kind)
 	r.derived *= scale
 	r.standard = whole(r.derived)
-	if n, ok := c.Int("original_max_position_embeddings"); ok && original {
+	if n, ok := c.Int(trainedLength); ok && original {
 		r.standard = n
 	}
 	return r
