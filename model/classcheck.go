@@ -43,6 +43,15 @@ func typesOf(modelType string) (types []fieldType, ok bool) {
 	return parseTypes(line), ok
 }
 
+// DeclaresNull reports whether the class of a model_type holds a field to a type and lets it
+// be null all the same; false also of a class that checks no types.
+func DeclaresNull(modelType, field string) bool {
+	types, _ := typesOf(modelType)
+	return slices.ContainsFunc(types, func(t fieldType) bool {
+		return slices.Contains(t.fields, field) && accepts(t.code, checkpoint.Value{})
+	})
+}
+
 // parseTypes reads a line of types.
 func parseTypes(line string) (types []fieldType) {
 	for group := range strings.FieldsSeq(line) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"headcount/internal/strict"
+	"headcount/model"
 )
 
 // mutated is a config with some of its sizes drawn anew. One config in five stays as it is,
@@ -109,13 +110,15 @@ func (f *facts) dcp(r random, tp int) int {
 // A mutation changes each group of fields once in that many times.
 type mutation struct {
 	random
-	one int
+	one  int
+	kind string // model_type of the object at hand
 }
 
 func (m mutation) lucky() bool { return m.random.one(m.one) }
 
 // object mutates one object of a config and those in it.
 func (m mutation) object(o map[string]any) {
+	m.kind, _ = o["model_type"].(string)
 	m.layers(o)
 	m.heads(o)
 	m.sizes(o)
@@ -131,7 +134,7 @@ func (m mutation) object(o map[string]any) {
 
 // isolated tells objects that are not sizes of a decoder.
 func isolated(key string) bool {
-	for _, part := range []string{"vision", "visual", "img", "audio", "rope", "quant", "auto_map", "encoder", "projector", "id2label", "label2id", "task_specific"} {
+	for _, part := range []string{"vision", "visual", "img", "vit", "audio", "rope", "quant", "auto_map", "encoder", "projector", "adapter", "slice", "id2label", "label2id", "task_specific"} {
 		if strings.Contains(key, part) {
 			return true
 		}
@@ -291,7 +294,11 @@ func (m mutation) heads(o map[string]any) {
 			o[n.hidden] = (width + now - 1) / now * now // some classes want a multiple
 			continue
 		}
-		o[n.hidden] = now * pick(m.random, max(width/heads, 1), 32, 64, 80, 96, 112, 128, 256)
+		each := pick(m.random, max(width/heads, 1), 32, 64, 80, 96, 112, 128, 256)
+		o[n.hidden] = now * each
+		if rotary, ok := integer(o, "rotary_dim"); ok {
+			o["rotary_dim"] = min(rotary, each)
+		}
 	}
 }
 
@@ -305,7 +312,8 @@ func divisors(n int) []int {
 	return all
 }
 
-// choices are values of fields that may be drawn on their own. nil is null.
+// choices are values of fields that may be drawn on their own. nil is null, where the class
+// takes it.
 var choices = map[string][]any{
 	"head_dim": {64, 80, 96, 128, 192, 256}, "v_head_dim": {64, 128, 192, 256}, "swa_head_dim": {64, 128, 192}, "swa_v_head_dim": {64, 128},
 	"swa_num_key_value_heads": {1, 2, 4, 8}, "global_head_dim": {128, 256, 512}, "num_global_key_value_heads": {1, 2, 4, 8, nil},
@@ -353,6 +361,9 @@ func (m mutation) sizes(o map[string]any) {
 		if k == "num_kv_shared_layers" || k == "head_dim" || m.random.one(2) {
 			was := o[k]
 			o[k] = pick(m.random, values...)
+			if o[k] == nil && !model.DeclaresNull(m.kind, k) {
+				o[k] = was
+			}
 			if _, compressed := o["compress_ratios"]; compressed && k == "sliding_window" && o[k] == 0 { // each layer has a window
 				o[k] = was
 			}
@@ -409,8 +420,8 @@ func hasLists(o map[string]any, key string) bool {
 	return false
 }
 
-// absent drops a field that is a size or makes it null, so that a class default takes its
-// place.
+// absent drops a field that is a size or, where the class takes it, makes it null, so that a
+// class default takes its place.
 func (m mutation) absent(o map[string]any) {
 	if !m.random.one(6) {
 		return
@@ -442,7 +453,7 @@ func (m mutation) absent(o map[string]any) {
 	if len(sizes) == 0 {
 		return
 	}
-	if k := pick(m.random, sizes...); m.random.one(3) {
+	if k := pick(m.random, sizes...); model.DeclaresNull(m.kind, k) && m.random.one(2) {
 		o[k] = nil
 	} else {
 		delete(o, k)
