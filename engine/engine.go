@@ -141,12 +141,12 @@ type View struct {
 
 // A Rank is tensor-parallel rank 0 of one pipeline stage.
 type Rank struct {
-	Stage         int   `json:"stage"`
-	QueryHeads    int   `json:"query_heads"`
-	KVHeads       int   `json:"kv_heads"`
-	KVReplication int   `json:"kv_replication"`
-	BytesPerToken int64 `json:"kv_bytes_per_token"` // all layers of the stage that grow with every token
-	Layers        []Run `json:"layers"`
+	Stage         int    `json:"stage"`
+	QueryHeads    int    `json:"query_heads"`
+	KVHeads       int    `json:"kv_heads"`
+	KVReplication int    `json:"kv_replication"`
+	BytesPerToken int64  `json:"kv_bytes_per_token"` // all layers of the stage that grow with every token
+	Layers        []*Run `json:"layers"`             // equal ones are one Run, which is not to be changed
 
 	Parameters  *int64          `json:"parameters"` // null when not known
 	WeightBytes *int64          `json:"weight_bytes"`
@@ -172,6 +172,16 @@ type Run struct {
 	StateBytes   *int64       `json:"state_bytes"`
 	StateShapes  [][]int      `json:"state_shapes,omitempty"`
 	StateDTypes  []dtype.Type `json:"state_dtypes,omitempty"`
+}
+
+// Over is the run with a number of layers: r itself if it has that many.
+func (r *Run) Over(layers int) *Run {
+	if r.Layers == layers {
+		return r
+	}
+	other := *r
+	other.Layers = layers
+	return &other
 }
 
 // Elements is what one token adds in one layer of the run, as arithmetic that can be redone:

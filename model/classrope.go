@@ -19,6 +19,7 @@ type ropeRule struct {
 	scaleBoth  bool             // layers: rope_scaling is for both, not for full attention alone
 	asLongrope bool             // "su" and "yarn" are old names of longrope
 	asDefault  bool             // "mrope" is an old name of default
+	ownTrained bool             // scaled ones give the class their length trained at
 	kind       string           // rope_type that stands for "default"
 	theta      checkpoint.Value // default; layers: of full attention
 	local      checkpoint.Value // layers: default of sliding attention
@@ -45,7 +46,7 @@ func newRopeRule(o *checkpoint.Object) ropeRule {
 	is := func(key string) bool { b, _ := value(key, checkpoint.Value{}).Bool(); return b }
 	r := ropeRule{
 		none: is("none"), layersOnly: is("layers_only"), keepPart: is("keep_partial"), noPart: is("no_partial"), layers: is("layers"), scaleBoth: is("scale_both"),
-		asLongrope: is("as_longrope"), asDefault: is("as_default"), kind: name("type", "default"),
+		asLongrope: is("as_longrope"), asDefault: is("as_default"), ownTrained: is("own_trained"), kind: name("type", "default"),
 		theta:    value("theta", checkpoint.NewFloat(10000)),
 		thetaKey: name("theta_key", "rope_theta"), localKey: name("local_key", "rope_theta"),
 		partialKey: name("partial_key", "partial_rotary_factor"), partial: value("partial", checkpoint.Value{}),
@@ -95,7 +96,11 @@ func (a *attributes) joinRope() {
 	dict := params.Dict()
 	nested := a.ropeLayers(dict)
 	if len(nested) == 0 {
-		a.storeRope(a.completed(dict, theta, partial, true), from)
+		out := a.completed(dict, theta, partial, true)
+		a.storeRope(out, from)
+		if v, ok := out.Get(trainedLength); ok && rule.ownTrained && out.Text("rope_type") != "default" {
+			a.store(trainedLength, v, from)
+		}
 		return
 	}
 	out := checkpoint.NewObject()
@@ -244,16 +249,18 @@ func (a *attributes) completed(dict *checkpoint.Object, theta, partial checkpoin
 	return out
 }
 
-// setTrainedLength gives rotary parameters original_max_position_embeddings. A field of the
-// class stands above what the dict says; one that only the file has does not.
+// trainedLength is the field of the length before positions were stretched.
+const trainedLength = "original_max_position_embeddings"
+
+// setTrainedLength gives rotary parameters the length trained at. A field of the class
+// stands above what the dict says; one that only the file has does not.
 func (a *attributes) setTrainedLength(out *checkpoint.Object, flat bool) {
-	const key = "original_max_position_embeddings"
-	if v, ok := a.Get(key); ok && flat {
-		out.Set(key, v)
+	if v, ok := a.Get(trainedLength); ok && flat {
+		out.Set(trainedLength, v)
 		return
 	}
 	if v, ok := a.Get("max_position_embeddings"); ok {
-		setDefault(out, key, v)
+		setDefault(out, trainedLength, v)
 	}
 }
 

@@ -18,7 +18,8 @@ type answer struct {
 	sizing sizing
 
 	rank  [1]engine.Rank
-	run   [1]engine.Run
+	run   [1]*engine.Run
+	whole engine.Run
 	pools [maxReported]engine.Pool
 	line  [maxLines]string
 	fits  [1]engine.Concurrency

@@ -22,7 +22,7 @@ const (
 )
 
 // runs are a stage's caches in the order of its layers, equal neighbours together.
-func (a *answer) runs(i int, stored dtype.Type) []engine.Run {
+func (a *answer) runs(i int, stored dtype.Type) []*engine.Run {
 	f, s := &a.flags, &a.setup
 	st := &s.stages[i]
 	out := a.run[:0]
@@ -32,23 +32,28 @@ func (a *answer) runs(i int, stored dtype.Type) []engine.Run {
 	uniform := f.states == nil && s.sliding == nil && s.index.row == 0 && s.sparse == nil && s.dsv4 == nil
 	if uniform {
 		if st.layers == 0 {
-			return []engine.Run{}
+			return []*engine.Run{}
 		}
-		run := s.run(fullPart, stored)
+		run := &a.whole
+		if i > 0 {
+			run = new(engine.Run)
+		}
+		*run = s.run(fullPart, stored)
 		run.Layers = int(st.layers)
 		return append(out, run)
 	}
-	var made [parts]engine.Run // equal runs share what they point to
+	var last [parts]*engine.Run
 	count := 0
 	f.eachRun(s, st, func(part, int) { count++ })
-	out = make([]engine.Run, 0, count)
+	out = make([]*engine.Run, 0, count)
 	f.eachRun(s, st, func(p part, layers int) {
-		if made[p].Kind == "" {
-			made[p] = s.run(p, stored)
+		if last[p] == nil {
+			run := s.run(p, stored)
+			run.Layers = layers
+			last[p] = &run
 		}
-		run := made[p]
-		run.Layers = layers
-		out = append(out, run)
+		last[p] = last[p].Over(layers)
+		out = append(out, last[p])
 	})
 	return out
 }

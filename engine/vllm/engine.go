@@ -68,7 +68,7 @@ type plan struct {
 	from   []int32      // index in caches of each distinct layer's first, and their number
 	found  [4]backend   // of the first stage's layers, if they are no more
 	all    caches
-	rows   []engine.Run // of each distinct spec
+	rows   []*engine.Run // the last of each distinct spec
 	groups []group
 	demand demand
 }
@@ -78,6 +78,7 @@ var plans = sync.Pool{New: func() any { return new(plan) }}
 
 // free gives a plan back. Its answer lives on.
 func (p *plan) free() {
+	clear(p.rows) // they are the answer's
 	*p = plan{caches: p.caches[:0], from: p.from[:0], rows: p.rows[:0],
 		all: caches{specs: p.all.specs[:0], runs: p.all.runs[:0], shares: p.all.shares[:0]}}
 	plans.Put(p)
@@ -105,7 +106,8 @@ type room struct {
 	ranks    [1]engine.Rank
 	spans    [1]layout.Span
 	lines    [1]string
-	layers   [1]engine.Run
+	layers   [1]*engine.Run
+	row      engine.Run
 	groups   [1]engine.Group
 	perBlock [2]int64
 	alone    [1]int64

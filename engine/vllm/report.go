@@ -22,10 +22,8 @@ func (p *plan) ranks() {
 		rank.KVReplication = int(max(1, tp/v.kv/dcp))
 	}
 	p.result.Ranks = sized(p.room.ranks[:], len(p.spans))
-	p.rows = p.rows[:0]
-	for i := range p.all.specs {
-		p.rows = append(p.rows, row(&p.all.specs[i]))
-	}
+	p.rows = slices.Grow(p.rows[:0], len(p.all.specs))[:len(p.all.specs)]
+	clear(p.rows)
 	at, layers := 0, sized(p.room.layers[:], len(p.all.runs))
 	for stage := range p.spans {
 		from := at
@@ -35,8 +33,7 @@ func (p *plan) ranks() {
 		}
 		rank.Stage, rank.Layers = stage, layers[from:at:at]
 		for i, r := range p.all.runs[from:at] {
-			rank.Layers[i] = p.rows[r.spec]
-			rank.Layers[i].Layers = int(r.n)
+			rank.Layers[i] = p.row(int(r.spec), int(r.n))
 			grows.add(&p.all.specs[r.spec], r.n)
 		}
 		rank.BytesPerToken = grows.bytes()
@@ -64,8 +61,25 @@ func (g *growth) add(s *spec, n int64) {
 
 func (g *growth) bytes() int64 { return g.bytes1024 / 1024 }
 
-// row is a spec as the report shows it.
-func row(s *spec) engine.Run {
+// row is a number of layers of a spec as the report shows them: runs as long as the spec's
+// last one share its row, for a report may list hundreds.
+func (p *plan) row(spec, layers int) *engine.Run {
+	if last := p.rows[spec]; last != nil {
+		p.rows[spec] = last.Over(layers)
+		return p.rows[spec]
+	}
+	row := &p.room.row
+	if row.Layers > 0 { // taken
+		row = new(engine.Run)
+	}
+	*row = rowOf(&p.all.specs[spec])
+	row.Layers = layers
+	p.rows[spec] = row
+	return row
+}
+
+// rowOf is a spec as the report shows it.
+func rowOf(s *spec) engine.Run {
 	r := engine.Run{Kind: kindOf(s), KVHeads: int(s.KVHeads), KeyDim: int(s.KeyDim), ValueDim: int(s.ValueDim),
 		DType: s.DType, BlockSize: int(s.BlockSize), PageSize: s.page(), PageUnpadded: s.unpadded()}
 	if s.Window+s.Chunk > 0 {

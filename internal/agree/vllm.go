@@ -121,7 +121,7 @@ var reportKinds = map[string]string{
 const indexKeyRow = 132
 
 // checkRuns compares the caches of a stage, layer by layer.
-func checkRuns(r *scorecard.Row, got []engine.Run, want []golden.VLLMSpec) {
+func checkRuns(r *scorecard.Row, got []*engine.Run, want []golden.VLLMSpec) {
 	var have, wanted []string
 	for _, run := range got {
 		line := fmt.Sprintln(run.Kind, run.KVHeads, run.KeyDim, run.ValueDim, run.DType, run.BlockSize, run.PageSize, run.PageUnpadded, deref(run.Window))

@@ -214,10 +214,10 @@ func growing(rank *engine.Rank) string {
 }
 
 // merged sums the layers of runs that differ in nothing else, in order of first appearance.
-func merged(runs []engine.Run) []engine.Run {
-	var out []engine.Run
+func merged(runs []*engine.Run) []*engine.Run {
+	var out []*engine.Run
 	for _, run := range runs {
-		i := slices.IndexFunc(out, func(o engine.Run) bool {
+		i := slices.IndexFunc(out, func(o *engine.Run) bool {
 			return o.Kind == run.Kind && o.KVHeads == run.KVHeads && o.KeyDim == run.KeyDim && o.ValueDim == run.ValueDim &&
 				o.DType == run.DType && o.PageSize == run.PageSize && o.PageUnpadded == run.PageUnpadded && o.BlockSize == run.BlockSize &&
 				value(o.Window) == value(run.Window)
@@ -225,7 +225,7 @@ func merged(runs []engine.Run) []engine.Run {
 		if i < 0 {
 			out = append(out, run)
 		} else {
-			out[i].Layers += run.Layers
+			out[i] = out[i].Over(out[i].Layers + run.Layers)
 		}
 	}
 	return out
@@ -239,7 +239,7 @@ func value(p *int) int {
 }
 
 // fixed says what a layer that does not grow with every token keeps.
-func fixed(run engine.Run) string {
+func fixed(run *engine.Run) string {
 	switch {
 	case run.Window != nil:
 		return fmt.Sprintf("a page of %d tokens a layer, %d layers with a window of %s tokens", run.BlockSize, run.Layers, units.Group(int64(*run.Window)))

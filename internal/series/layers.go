@@ -90,9 +90,8 @@ func caches(r *headcount.Report, kinds []model.Kind) string {
 }
 
 // cacheOf is the cache of the first run of a kind.
-func cacheOf(runs []engine.Run, kind model.Kind) string {
-	for i := range runs {
-		run := &runs[i]
+func cacheOf(runs []*engine.Run, kind model.Kind) string {
+	for _, run := range runs {
 		switch {
 		case run.Kind != kind:
 		case run.StateBytes != nil:

@@ -65,8 +65,7 @@ func stripsOf(r *headcount.Report) *Strips {
 	if s.Architecture == "MLA" {
 		s.KVHeads, s.Title = 1, "The latent on each rank, "+modelName(r)+", "+r.Layout.String()
 	}
-	for i := range stage.Layers {
-		run := &stage.Layers[i]
+	for _, run := range stage.Layers {
 		if run.KVHeads > 0 && !slices.ContainsFunc(s.Cells, func(c Cell) bool { return c.Kind == string(run.Kind) }) {
 			s.Cells = append(s.Cells, Cell{string(run.Kind), run.Kind.Words() + ": " + run.Elements()})
 		}

@@ -316,6 +316,11 @@ ROPE = {
 }
 
 
+# Classes that take the trained length of scaled rotary parameters for an attribute of their own
+# (configuration_phimoe.py, validate_rope).
+OWN_TRAINED = ["phimoe"]
+
+
 LETTERS = {int: "i", float: "f", str: "s", bool: "b", type(None): "n", dict: "d", list: "l"}
 
 
@@ -421,6 +426,8 @@ def rope_rule(cls, fields):
         out["theta"] = theta
     if cls.default_rope_type != "default":
         out["type"] = cls.default_rope_type
+    if cls.model_type in OWN_TRAINED:
+        out["own_trained"] = True
     return out or None
 
 
