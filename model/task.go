@@ -94,19 +94,14 @@ func (f *family) headOf(arch string) taskHead {
 }
 
 // labels is how many labels a classifier tells apart: its answer codes, num_labels, the length
-// of id2label, or Transformers' two.
+// of id2label, the class's own number, or Transformers' two.
 func labels(c *Config) int {
 	n, ok := c.Int("num_labels")
 	if codes, _ := c.Top().Object("decision_config").Get("codes"); len(codes.List()) > 0 { // Decision 3.0's answers
 		n, ok = int64(len(codes.List())), true
 	}
-	if !ok {
-		names := c.Object("id2label")
-		for _, key := range names.Keys() {
-			if _, ok := names.Get(key); ok {
-				n++
-			}
-		}
+	if names := c.Object("id2label"); names.Len() > 0 && (!ok || c.IsDefault("num_labels")) {
+		n = int64(names.Len())
 	}
 	if n <= 0 || n > maxSize {
 		return 2

@@ -185,6 +185,14 @@ def key_of(cls, known):
     return mt if mt and known.get(mt) is cls else cls.__name__
 
 
+def labels_of(cls):
+    """How many labels the class tells apart when the file names none; the base class 2."""
+    try:
+        return cls().num_labels
+    except Exception:  # a class that does not build without a file
+        return 2
+
+
 def describe(cls, known, report):
     fields, by_init = fields_of(cls)
     t = formulas.Translator(cls, fields, PreTrainedConfig)
@@ -232,6 +240,8 @@ def describe(cls, known, report):
                 continue
             if isinstance(v, (bool, int, float, str)) and k not in ("is_composition",):
                 default[k] = v
+    if (labels := labels_of(cls)) != 2:
+        default["num_labels"] = labels
     entry["default"] = default
     if subs:
         entry["sub_configs"] = subs
