@@ -35,11 +35,11 @@ var bert = family{
 				p.fused = p.fused && !strings.HasPrefix(p.Name, "attention.output")
 			}
 		}
-		positions := table("embeddings.position_embeddings", r.size("max_position_embeddings"), m.HiddenSize)
-		positions.OffPlan = true
+		length, types := r.size("max_position_embeddings"), r.size("type_vocab_size")
+		positions := table("embeddings.position_embeddings", length, m.HiddenSize)
+		positions.OffPlan = length != m.VocabSize && length != types // vLLM knows a vocabulary's table by its rows (transformers/base.py, _vocab_embeddings)
 		m.Outer = append([]Param{
-			table("embeddings.word_embeddings", m.VocabSize, m.HiddenSize), positions,
-			table("embeddings.token_type_embeddings", r.size("type_vocab_size"), m.HiddenSize),
+			table("embeddings.word_embeddings", m.VocabSize, m.HiddenSize), positions, table("embeddings.token_type_embeddings", types, m.HiddenSize),
 		}, layerNorm("embeddings.LayerNorm", m.HiddenSize)...)
 		m.Outer = append(m.Outer, pooler(m.HiddenSize, dtype.Unknown)...)
 		m.Buffers = []Param{

@@ -394,7 +394,7 @@ func (p *plan) group() *problem.Error {
 	}
 	p.groups = gs
 	kv := &p.result.KVCache
-	kv.DType = s.cacheType(s.storedAs())
+	kv.DType = s.cacheType(s.storedAs(0))
 	kv.Groups = sized(p.room.groups[:], len(gs))
 	for i := range gs {
 		g := &gs[i]

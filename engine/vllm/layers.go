@@ -83,14 +83,17 @@ func (s *setup) rewriteCacheDType(lc *layerCache) {
 		s.cacheDType = "fp8_ds_mla"
 	}
 	if lc.want.cache != "" {
-		lc.want.cache = s.storedAs()
+		lc.want.cache = s.storedAs(lc.layer)
 	}
 }
 
-// storedAs is the cache dtype as layers see it. Attention of a few classes is built without the
-// cache's configuration (models/falcon.py, clip.py, modernbert.py).
-func (s *setup) storedAs() string {
-	if v := s.v; v.arch == "FalconForCausalLM" || v.arch == "CLIPModel" || v.model.TextType == "modernbert" && !v.transformers {
+// storedAs is the cache dtype as a layer sees it. Attention of a few classes is built without
+// the cache's configuration (models/falcon.py, clip.py, modernbert.py, exaone_moe_mtp.py).
+func (s *setup) storedAs(layer int32) string {
+	v := s.v
+	switch {
+	case v.arch == "FalconForCausalLM", v.arch == "CLIPModel", v.model.TextType == "modernbert" && !v.transformers,
+		v.model.Family == "exaone_moe" && int(layer) >= len(s.targetLayers()):
 		return "auto"
 	}
 	return s.cacheDType
@@ -169,13 +172,13 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 			return s.checkV4()
 		}
 	}
-	w, err := s.wants(c)
+	w, err := s.wants(lc)
 	if err != nil {
 		return err
 	}
 	if s.v.layerFP8 && s.cacheDType == "auto" && !w.mla { // a scheme for caches decides before the backend is chosen
 		s.cacheDType = "fp8"
-		w.cache = s.storedAs()
+		w.cache = s.storedAs(lc.layer)
 	}
 	lc.want, lc.none = w, c.Kind == model.Shared || w.encoder
 	if s.gpu.cpu && w.mla && !s.gpu.amx {
@@ -351,8 +354,8 @@ func (s *setup) stateBackend(m model.Mixer) backend {
 func (v *view) kimiK3() bool { return v.arch == "KimiK3ForConditionalGeneration" }
 
 // wants is what an attention layer asks of a backend on one rank.
-func (s *setup) wants(c *model.Cache) (want, *problem.Error) {
-	v := s.v
+func (s *setup) wants(lc *layerCache) (want, *problem.Error) {
+	v, c := s.v, lc.cache
 	g := c.Attn
 	latent := c.Kind == model.Latent || c.Kind == model.SlidingLatent
 	if latent && !v.mla {
@@ -364,7 +367,7 @@ func (s *setup) wants(c *model.Cache) (want, *problem.Error) {
 	}
 	tp := int64(s.layout.TP)
 	w := want{
-		head: int64(g.KeyDim), value: int64(g.ValueDim), dtype: s.dtype, cache: s.storedAs(), block: int64(s.opt.BlockSize),
+		head: int64(g.KeyDim), value: int64(g.ValueDim), dtype: s.dtype, cache: s.storedAs(lc.layer), block: int64(s.opt.BlockSize),
 		queries: int64(g.QueryHeads) / tp, kv: 1, mla: latent, sparse: latent && v.sparse,
 		prefix: v.prefix && !latent, headScales: v.headScales && !latent,
 		encoder: c.Kind == model.EncoderOnly || v.bidirectional && c.Kind != model.Cross, cross: c.Kind == model.Cross, dcp: int64(s.layout.DCP),
@@ -423,7 +426,7 @@ func (s *setup) specs(caches []layerCache) *problem.Error {
 			continue
 		}
 		lc.known = 0
-		lc.spec = spec{TokensPerState: 1, StatesPerToken: 1, BlockSize: s.block, DType: s.cacheType(s.storedAs()), Quant: modeOf(s.storedAs())}
+		lc.spec = spec{TokensPerState: 1, StatesPerToken: 1, BlockSize: s.block, DType: s.cacheType(s.storedAs(lc.layer)), Quant: modeOf(s.storedAs(lc.layer))}
 		err := s.fill(lc)
 		if lc.by == ringStep5 && i >= 2 {
 			err = s.fillRingStep5(lc, &caches[i-2].spec)
