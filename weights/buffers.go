@@ -30,14 +30,9 @@ func Buffers(m *model.Model, b Build) (bytes []int64, ok bool) {
 	for i, span := range b.Spans {
 		layers := m.Layers[span.Start:span.End]
 		t := tally{build: b, stage: &Stage{}}
-		for start := 0; start < len(layers); {
-			end := start + 1
-			for end < len(layers) && layers[end] == layers[start] {
-				end++
-			}
-			bytes[i] = t.plus(bytes[i], t.times(t.layerBuffers(layers[start]), int64(end-start)))
-			start = end
-		}
+		eachKind(len(layers), func(k int) *model.Layer { return layers[k] }, func(l *model.Layer, times int64) {
+			bytes[i] = t.plus(bytes[i], t.times(t.layerBuffers(l), times))
+		})
 		for j := range m.Buffers {
 			if p := &m.Buffers[j]; onStage(p.Stage, i, len(b.Spans)) && !b.leavesOut(m, p) {
 				bytes[i] += t.bytes(p) * int64(max(p.Times, 1))

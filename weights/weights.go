@@ -238,38 +238,45 @@ type layerOf struct {
 	modules *layerModules
 }
 
-// layers counts the layers of a stage, those that are one and the same at once, be they
-// side by side or in turns: of the last few kinds, it holds how many have come.
+// layers counts the layers of a stage, those that are one and the same at once.
 func (t *tally) layers(all []*model.Layer, q *quantised, span layout.Span) {
+	kind := func(i int) layerOf { return layerOf{all[span.Start+i], q.of(span.Start + i)} }
+	eachKind(span.End-span.Start, kind, func(l layerOf, times int64) { t.layer(l, q, times) })
+}
+
+// eachKind visits the kinds of n layers with how often each comes, be they side by side or in
+// turns: of the last few kinds, it holds how many have come. One may be visited again.
+func eachKind[K comparable](n int, kind func(int) K, visit func(k K, times int64)) {
 	var held [6]struct {
-		layerOf
+		kind  K
 		times int64
 	}
 	next := 0 // the kind that gives way to a new one
-	for i := span.Start; i < span.End; i++ {
-		l := layerOf{all[i], q.of(i)}
+	for i := range n {
+		l := kind(i)
 		k := 0
-		for k < len(held) && held[k].layerOf != l {
+		for k < len(held) && (held[k].kind != l || held[k].times == 0) {
 			k++
 		}
 		if k == len(held) {
 			k = next
 			next = (next + 1) % len(held)
-			t.layer(held[k].layerOf, q, held[k].times)
-			held[k].layerOf, held[k].times = l, 0
+			if held[k].times > 0 {
+				visit(held[k].kind, held[k].times)
+			}
+			held[k].kind, held[k].times = l, 0
 		}
 		held[k].times++
 	}
 	for _, h := range held {
-		t.layer(h.layerOf, q, h.times)
+		if h.times > 0 {
+			visit(h.kind, h.times)
+		}
 	}
 }
 
 // layer counts a layer that occurs so many times.
 func (t *tally) layer(at layerOf, q *quantised, times int64) {
-	if times == 0 {
-		return
-	}
 	l, modules := at.layer, at.modules
 	if modules == nil {
 		t.padding = t.build.Experts

@@ -328,11 +328,11 @@ func (p *plan) backendsOn(stage int) (found []backend, keeps bool) {
 	}
 	at := 0
 	add := func(layer int32) {
-		for _, lc := range p.caches[p.from[layer]:p.from[layer+1]] {
-			if lc.by.recurrent() {
+		for i := p.from[layer]; i < p.from[layer+1]; i++ {
+			if by := p.caches[i].by; by.recurrent() {
 				keeps = true
-			} else if !slices.Contains(found, lc.by) {
-				found = append(found, lc.by)
+			} else if !slices.Contains(found, by) {
+				found = append(found, by)
 			}
 		}
 	}

@@ -165,10 +165,7 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 		}
 	case model.Latent:
 		if s.v.v4() {
-			lc.by = flashMLASparseV4
-			if s.v.v41() {
-				lc.by = flashMLASparseV41
-			}
+			lc.by = s.v.latentsV4()
 			return s.checkV4()
 		}
 	}
@@ -683,17 +680,21 @@ func (s *setup) fillState(lc *layerCache) *problem.Error {
 // backendNames lists the distinct backends of all layers in order, as the engine logs them.
 func (s *setup) backendNames(caches []layerCache, from []int32) []string {
 	var found []backend
+	see := func(by backend) {
+		if !slices.Contains(found, by) {
+			found = append(found, by)
+		}
+	}
 	add := func(runs []layerRun) {
 		for _, r := range runs {
-			for _, lc := range caches[from[r.layer]:from[r.layer+1]] {
-				if lc.by == sparseSWA && s.v.v41() && !slices.Contains(found, flashMLASparseV41) {
-					found = append(found, flashMLASparseV41)
+			for i := from[r.layer]; i < from[r.layer+1]; i++ {
+				by := caches[i].by
+				if by == sparseSWA && s.v.v41() {
+					see(flashMLASparseV41)
 				}
-				if !slices.Contains(found, lc.by) {
-					found = append(found, lc.by)
-				}
-				if lc.by == sparseSWA && !s.v.v41() && !slices.Contains(found, flashMLASparseV4) {
-					found = append(found, flashMLASparseV4)
+				see(by)
+				if by == sparseSWA {
+					see(s.v.latentsV4())
 				}
 			}
 		}

@@ -18,6 +18,7 @@ type view struct {
 	kind       string // model_type of the outer level
 	mla        bool   // latents are cached and absorbed; otherwise they are expanded
 	sparse     bool   // a sparse indexer chooses the tokens that attention reads
+	compressed bool   // the config gives tokens per latent
 	windowOnly int64  // window of a model that windows every layer alike, tokens; 0: none
 
 	queries, kv, head int64 // whole-model totals, for checks and alignment
@@ -94,6 +95,7 @@ func newView(m *model.Model) *view {
 	v.topK, _ = c.Int("index_topk")
 	v.pool, _ = c.Int("index_kpool")
 	v.mla = v.absorbs(c)
+	v.compressed = compressed(c)
 	if n, ok := c.Int("head_dim"); ok && v.head == 0 && v.kind != "mamba" && v.kind != "falcon_mamba" {
 		v.head = n
 	}
@@ -150,7 +152,7 @@ func (v *view) absorbs(c *model.Config) bool {
 }
 
 // v4 tells whether the model packs its latents as DeepSeek-V4 does.
-func (v *view) v4() bool { return v.mla && compressed(v.model.Config) }
+func (v *view) v4() bool { return v.mla && v.compressed }
 
 // mrope tells whether positions have a part for each of several axes.
 func (v *view) mrope() bool {
@@ -160,6 +162,14 @@ func (v *view) mrope() bool {
 
 // v41 tells whether it is DeepSeek-V4.1.
 func (v *view) v41() bool { return v.model.Family == "deepseek_v41" }
+
+// latentsV4 is the backend of DeepSeek-V4's compressed latents.
+func (v *view) latentsV4() backend {
+	if v.v41() {
+		return flashMLASparseV41
+	}
+	return flashMLASparseV4
+}
 
 // compressed tells whether the config gives tokens per latent (get_compress_ratios).
 func compressed(c *model.Config) bool {
