@@ -22,6 +22,9 @@ func (r *Report) describe(about *subject) {
 	for _, key := range about.duplicates {
 		r.note("duplicate-key", "warning", key+" is given more than once; the last one counts, as in Python")
 	}
+	for _, odd := range m.Oddities {
+		r.note(odd.ID, "info", odd.Text)
+	}
 	if about.headers != nil {
 		r.note("tensor-headers", "warning", about.headers.Error())
 	}

@@ -1,7 +1,7 @@
 package model
 
-// aria is Llama's attention with routed and shared experts in every layer, beside a vision
-// tower (vllm aria.py).
+// aria is Llama's attention with routed and shared experts in every layer and a head of its
+// own, beside a vision tower (vllm aria.py).
 var aria = family{
 	name:          "aria",
 	architectures: []string{"AriaForConditionalGeneration"},
@@ -11,6 +11,6 @@ var aria = family{
 		e.router = "mlp.router"
 		r.share(&e, "shared_experts", "moe_num_shared_experts", 0)
 		bias := r.flag("attention_bias", false)
-		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, experts: e})
+		return r.decoder(decoder{gated: true, qkvBias: bias, outBias: bias, experts: e, untied: true})
 	},
 }

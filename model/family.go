@@ -101,6 +101,7 @@ func ResolveAs(src *checkpoint.Source, arch string) (*Model, error) {
 		m.ExpertsPerToken, _ = r.first("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k_experts", "experts_per_token")
 	}
 	m.finish(c, f)
+	r.inspect(m)
 	return m, nil
 }
 

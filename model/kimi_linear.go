@@ -155,8 +155,8 @@ func (r *reader) kdaLayers(layers int) []bool {
 	for _, entry := range v.List() {
 		n, ok := entry.Int()
 		if !ok || n < 1 || n > int64(layers) {
-			r.fail(problem.BadValue, "linear_attn_config", "kda_layers: %v is not a layer of %d", entry.Any(), layers)
-			return out
+			r.odd("no-such-layer", "not every entry of linear_attn_config.kda_layers is the number of one of %d layers: engines look for those that are", layers)
+			continue
 		}
 		out[n-1] = true
 	}

@@ -289,7 +289,7 @@ func TestMixedProblems(t *testing.T) {
 		{arch("MambaForCausalLM", "mamba") + `"state_size": -16`, problem.BadValue, "state_size"},
 		{arch("MambaForCausalLM", "mamba") + `"conv_kernel": 100000`, problem.BadValue, "conv_kernel"},
 		{arch("NemotronHForCausalLM", "nemotron_h") + `"hybrid_override_pattern": "M*", "mamba_num_heads": 0`, problem.BadValue, "mamba_num_heads"},
-		{kimi + `"linear_attn_config": {"kda_layers": [3], "num_heads": 4, "head_dim": 8, "short_conv_kernel_size": 4}`, problem.BadValue, "linear_attn_config"},
+		{kimi + `"linear_attn_config": {"kda_layers": [3], "num_heads": 4, "head_dim": 8, "short_conv_kernel_size": 4}`, problem.MissingField, "linear_attn_config"},
 		{kimi + `"linear_attn_config": {"kda_layers": [1], "num_heads": 4, "short_conv_kernel_size": 4}`, problem.MissingField, "linear_attn_config"},
 		{`"model_type": "openelm", "model_dim": 64, "num_transformer_layers": 2, "num_query_heads": [4]`, problem.BadValue, "num_query_heads"},
 		{arch("Lfm2ForCausalLM", "lfm2") + `"block_ffn_dim_multiplier": 1e300`, problem.BadValue, "block_ffn_dim_multiplier"},

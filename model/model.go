@@ -60,6 +60,7 @@ type Model struct {
 	Tensors []checkpoint.Tensor
 
 	Provenance map[string]string // field of the report ← where it came from
+	Oddities   []Oddity          // what is legal and seldom meant
 
 	memo   sync.Map // see Memo
 	family *family

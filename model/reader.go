@@ -24,6 +24,7 @@ type reader struct {
 	err        *problem.Error
 	most       int64 // that a size may be; 0: maxSize
 	provenance map[string]string
+	oddities   []Oddity
 }
 
 func newReader(c *Config) *reader { return &reader{Config: c, provenance: map[string]string{}} }
@@ -115,11 +116,11 @@ func (r *reader) opt(key string, def int) int {
 	return def
 }
 
-// flag reads a truth value, or def when it is absent or null.
+// flag reads a truth value, or def when it is absent. Null is as good as false in Python.
 func (r *reader) flag(key string, def bool) bool {
 	v, ok := r.Value(key)
 	if !ok {
-		return def
+		return def && !r.IsNull(key)
 	}
 	if b, isBool := r.Bool(key); isBool {
 		return b
@@ -131,6 +132,11 @@ func (r *reader) flag(key string, def bool) bool {
 // tied reads tie_word_embeddings, which a wrapper around the text config says for both: its
 // own class may have another default (vllm config/vllm.py, with_hf_config).
 func (r *reader) tied() bool {
+	if r.arch == "ColPaliForRetrieval" { // as the PaliGemma in it says
+		v, _ := r.Top().Object("vlm_config").Get("tie_word_embeddings")
+		b, ok := v.Bool()
+		return b || !ok
+	}
 	if r.text.attributes != r.top.attributes && !slices.Contains(tiedByText, r.arch) {
 		if b, ok := r.Top().Bool("tie_word_embeddings"); ok {
 			return b

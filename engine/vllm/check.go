@@ -119,6 +119,21 @@ func (s *setup) checkClass() *problem.Error {
 	return nil
 }
 
+// computedWith are fields, by family, that the engine's class computes with as it is built
+// (models/afmoe.py, deepseek_v2.py, ernie45_moe.py, hy_v3.py, dbrx.py, chatglm.py, mimo_v2.py;
+// modeling_dots1.py).
+var computedWith = map[string][]string{
+	"afmoe":        {"num_dense_layers", "num_shared_experts"},
+	"chatglm":      {"seq_length"},
+	"dbrx":         {"max_seq_len"},
+	"deepseek":     {"first_k_dense_replace"},
+	"deepseek_v32": {"first_k_dense_replace"},
+	"dots1":        {"first_k_dense_replace", "num_experts_per_tok"},
+	"ernie4_5_moe": {"moe_num_experts"},
+	"hy_v3":        {"num_shared_experts"},
+	"mimo_v2":      {"moe_layer_freq"},
+}
+
 // checkNulls refuses null in fields that a model's class computes with, whatever its
 // configuration class lets pass.
 func (s *setup) checkNulls() *problem.Error {
@@ -129,14 +144,15 @@ func (s *setup) checkNulls() *problem.Error {
 		}
 		return problem.New(problem.BadValue, v.field(key), nil, "null, and %s", why)
 	}
+	for _, key := range computedWith[v.model.Family] {
+		if err := refuse(key, "the model's class computes with it"); err != nil {
+			return err
+		}
+	}
 	dense, _ := c.Int("first_k_dense_replace")
 	switch {
 	case v.sparse && !v.v4():
 		return refuse("q_lora_rank", "the indexer reads queries of a low rank")
-	case v.model.TextType == "chatglm":
-		return refuse("seq_length", "positions are counted up to it")
-	case v.model.Family == "mimo_v2":
-		return refuse("moe_layer_freq", "it says which layers have experts")
 	case v.model.Family == "solar_open", v.model.Family == "dots1" && int64(len(v.model.Layers)) > dense:
 		return refuse("n_routed_experts", "layers are built with experts")
 	}

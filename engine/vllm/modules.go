@@ -37,7 +37,7 @@ func (p *plan) checkModules() *problem.Error {
 			return err
 		}
 	}
-	return cmp.Or(s.checkRotary(), s.checkFloat8(p.caches), s.checkExperts(), s.checkRouting(), s.checkWorld(), p.checkSources(), s.checkPieces(), p.checkDeepStack(), p.checkExpertStages())
+	return cmp.Or(s.checkRotary(), s.checkFloat8(p.caches), s.checkExperts(), s.checkRouting(), s.checkWorld(), p.checkSources(), s.checkPieces(), p.checkDeepStack(), p.checkExpertStages(), p.checkTied())
 }
 
 // ownClass is the class that has a head, of an embedding model the one it was made of.
@@ -116,6 +116,20 @@ func (p *plan) checkExpertStages() *problem.Error {
 		}
 	}
 	return nil
+}
+
+// tiedOnOneStage are the classes that tie their head to an embedding which the last stage lacks,
+// or the embedding's stage to a head (ernie45_moe.py, ernie45_vl_moe.py, falcon_h1.py).
+var tiedOnOneStage = []string{"Ernie4_5_MoeForCausalLM", "Ernie4_5_VLMoeForConditionalGeneration", "FalconH1ForCausalLM"}
+
+// checkTied refuses stages between an embedding and the head that is tied to it.
+func (p *plan) checkTied() *problem.Error {
+	v := p.setup.v
+	if len(p.spans) == 1 || !v.model.TiedEmbeddings || !slices.Contains(tiedOnOneStage, v.ownClass()) {
+		return nil
+	}
+	return problem.New(problem.IllegalLayout, "pipeline_parallel_size", len(p.spans), "the head is tied to the embedding, which is on another stage").
+		WithHint("pipeline_parallel_size 1")
 }
 
 // checkSources refuses stages that begin between a layer whose compressed latents others read

@@ -63,6 +63,9 @@ func traitsOf(m *model.Model) (t traits) {
 			return t
 		}
 	}
+	if t.refusal = uncounted(c); t.refusal != nil {
+		return t
+	}
 	info := r.info
 	t.arch, t.pooling, t.transformers = r.arch, r.pooling, r.transformers
 	t.embeds = strings.Contains(r.class, "Embedding")
@@ -262,6 +265,16 @@ func lacking(modelType string, levels ...*model.Config) *problem.Error {
 		}
 	}
 	return nil
+}
+
+// uncounted refuses null for the number of KV heads where the configuration class leaves it at
+// that (model_arch_config_convertor.py, get_total_num_kv_heads).
+func uncounted(c *model.Config) *problem.Error {
+	const key = "num_key_value_heads"
+	if _, given := c.Raw().Get(key); !given || !c.IsNull(key) || slices.Contains([]string{"mamba", "falcon_mamba", "falcon", "dbrx", "nemotron-nas"}, c.ModelType()) {
+		return nil
+	}
+	return problem.New(problem.BadValue, key, nil, "null, and %s derives no number of KV heads", c.ModelType()).WithHint("the number of attention heads")
 }
 
 // A wish is what the class of an architecture, or its hook, wants of a field (models/config.py,

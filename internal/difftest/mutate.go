@@ -446,7 +446,7 @@ func (m mutation) absent(o map[string]any) {
 		}
 		_, drawn := choices[k]
 		_, whole := integer(o, k)
-		if drawn || whole && !strings.HasSuffix(k, "_id") || k == "layer_types" || k == "torch_dtype" || k == "dtype" {
+		if drawn || whole && !strings.HasSuffix(k, "_id") && !strings.HasSuffix(k, "_token_index") || k == "layer_types" || k == "torch_dtype" || k == "dtype" {
 			sizes = append(sizes, k)
 		}
 	}
