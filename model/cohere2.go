@@ -10,11 +10,11 @@ var cohere2 = family{
 	types:         []string{"cohere2"},
 	resolve: func(r *reader) *Model {
 		d := decoder{gated: true, norms: []string{"input_layernorm"}, tied: true, everyStage: true, windows: r.cohere2Windows()}
-		if r.flag("use_qk_norm", false) {
+		if r.cohere2Wrapped() { // Transformers' class has biases and no norms, the engines' the other way about
+			bias := r.flag("attention_bias", false)
+			d.qkvBias, d.outBias = bias, bias
+		} else if r.flag("use_qk_norm", false) {
 			d.qkNorm = normWhole
-		}
-		if biased := r.flag("attention_bias", false); biased && r.cohere2Wrapped() { // of which the engines' class has none
-			d.qkvBias, d.outBias = true, true
 		}
 		return r.decoder(d)
 	},

@@ -56,9 +56,10 @@ type decoder struct {
 type qkNorm uint8
 
 const (
-	noQKNorm    qkNorm = iota
-	normPerHead        // one weight of head dim, shared by the heads
-	normWhole          // over all heads of the rank
+	noQKNorm      qkNorm = iota
+	normPerHead          // one weight of head dim, shared by the heads
+	normWhole            // over all heads of the rank
+	normUndivided        // over all heads of the model, on every rank
 )
 
 // decoder resolves a model whose layers are all of d's form.
@@ -275,6 +276,8 @@ func (d decoder) qkNorms(h heads) []Param {
 	switch d.qkNorm {
 	case normPerHead:
 		return append(d.norm("self_attn.q_norm", h.key), d.norm("self_attn.k_norm", h.key)...)
+	case normUndivided:
+		return []Param{norm("self_attn.q_norm", h.query*h.key), norm("self_attn.k_norm", h.kv*h.key)}
 	case normWhole:
 		q, k := norm("self_attn.q_norm", 0), norm("self_attn.k_norm", 0)
 		q.Rows, k.Rows = queryHeads(h.query, h.key), kvHeads(h.kv, h.key)

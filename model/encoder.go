@@ -68,23 +68,23 @@ func pooler(hidden int, dt dtype.Type) []Param {
 
 // bertSequence scores the pooled first token; RoBERTa's head has the same sizes under other
 // names.
-func bertSequence(hidden, vocab, labels int) []Param {
+func bertSequence(c *Config, hidden, vocab, labels int) []Param {
 	params := pooler(hidden, dtype.Float32)
 	for i := range params {
 		params[i].Part = Other
 	}
-	return append(params, bertToken(hidden, vocab, labels)...)
+	return append(params, bertToken(c, hidden, vocab, labels)...)
 }
 
 // bertToken scores each token.
-func bertToken(hidden, _, labels int) []Param {
+func bertToken(_ *Config, hidden, _, labels int) []Param {
 	return []Param{
 		{Name: "classifier.weight", Part: Head, Rows: whole(labels), Cols: whole(hidden), DType: dtype.Float32},
 		{Name: "classifier.bias", Part: Head, Rows: whole(labels), DType: dtype.Float32}}
 }
 
 // bertMasked predicts words, with a matrix of its own that is whole on every rank.
-func bertMasked(hidden, vocab, _ int) []Param {
+func bertMasked(_ *Config, hidden, vocab, _ int) []Param {
 	params := []Param{
 		linear("cls.predictions.transform.dense", Head, whole(hidden), whole(hidden)),
 		bias("cls.predictions.transform.dense", Head, whole(hidden)),
@@ -115,7 +115,7 @@ var modernBERT = family{
 	name:          "modernbert",
 	architectures: []string{"ModernBertModel", "ModernBertForMaskedLM"},
 	types:         []string{"modernbert"},
-	heads:         map[string]taskHead{"ForSequenceClassification": modernBERTSequence},
+	heads:         map[string]taskHead{"ForSequenceClassification": modernBERTSequence, "ForTokenClassification": modernBERTToken},
 	resolve: func(r *reader) *Model {
 		bias := r.flag("attention_bias", false)
 		d := decoder{
@@ -142,12 +142,25 @@ var modernBERT = family{
 	},
 }
 
-// modernBERTSequence has a norm after the pooled projection, and no bias before it.
-func modernBERTSequence(hidden, vocab, labels int) []Param {
-	dense := linear("head.dense", Other, whole(hidden), whole(hidden))
-	scale := norm("head.norm", hidden)
-	dense.DType, scale.DType = dtype.Float32, dtype.Float32
-	return append([]Param{dense, scale}, bertToken(hidden, vocab, labels)...)
+// modernBERTSequence scores the pooled token behind a projection and a norm.
+func modernBERTSequence(c *Config, hidden, vocab, labels int) []Param {
+	params := modernBERTToken(c, hidden, vocab, labels)
+	for i := range params {
+		params[i].DType = dtype.Float32
+	}
+	return params
+}
+
+// modernBERTToken scores each token so, behind a projection and a norm of the model's dtype.
+func modernBERTToken(c *Config, hidden, vocab, labels int) []Param {
+	params := []Param{linear("head.dense", Other, whole(hidden), whole(hidden)), norm("head.norm", hidden)}
+	if biased, _ := c.Bool("classifier_bias"); biased {
+		params = append(params, bias("head.dense", Other, whole(hidden)))
+	}
+	if biased, _ := c.Bool("norm_bias"); biased {
+		params = append(params, bias("head.norm", Norm, whole(hidden)))
+	}
+	return append(params, bertToken(c, hidden, vocab, labels)...)
 }
 
 var modernBERTNames = strings.NewReplacer(

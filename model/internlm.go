@@ -35,7 +35,7 @@ var internlm2 = family{
 }
 
 // internlmReward scores a state by one layer that is split along its input.
-func internlmReward(hidden, _, _ int) []Param {
+func internlmReward(_ *Config, hidden, _, _ int) []Param {
 	v := linear("v_head", Head, whole(1), sharded(hidden, "hidden_size"))
 	v.DType, v.Stage = dtype.Float32, EveryStage
 	return []Param{v}

@@ -21,7 +21,7 @@ var molmo = family{
 			untied:       !r.flag("weight_tying", false), // whatever tie_word_embeddings says
 		}
 		if r.flag("attention_layer_norm", false) {
-			d.qkNorm = normWhole
+			d.qkNorm = normUndivided
 		}
 		m := r.decoder(d)
 		const further = 128 // words of pictures, of the embedding alone

@@ -25,7 +25,7 @@ var qwen2 = family{
 // qwenReward scores a state by two layers, of which the second is as wide as the task wants
 // (vllm qwen2_rm.py).
 func qwenReward(width int) taskHead {
-	return func(hidden, _, _ int) []Param {
+	return func(_ *Config, hidden, _, _ int) []Param {
 		params := []Param{
 			linear("score.0", Head, sharded(hidden, "hidden_size"), whole(hidden)), bias("score.0", Head, sharded(hidden, "hidden_size")),
 			linear("score.2", Head, whole(width), sharded(hidden, "hidden_size")), bias("score.2", Head, whole(width)),

@@ -44,7 +44,7 @@ func (m *Model) finish(c *Config, f *family) {
 	}
 	if head := f.headOf(m.Architecture); head != nil {
 		m.Outer = slices.DeleteFunc(m.Outer, func(p Param) bool { return p.Part == Head || p.Part == Pooler })
-		m.Outer = append(m.Outer, head(m.HiddenSize, m.VocabSize, labels(c))...)
+		m.Outer = append(m.Outer, head(c, m.HiddenSize, m.VocabSize, labels(c))...)
 	}
 	m.Quantization, _ = c.Quantization()
 	if c.towers() || towerOf(m.Architecture, c) != nil {
@@ -77,7 +77,7 @@ func (c *Config) towers() bool {
 }
 
 // A taskHead is what a checkpoint has in the place of a language-model head.
-type taskHead func(hidden, vocab, labels int) []Param
+type taskHead func(c *Config, hidden, vocab, labels int) []Param
 
 // headOf is the head of an architecture's task: the family's own, or a projection to the
 // labels; nil for a language model.
@@ -111,6 +111,6 @@ func labels(c *Config) int {
 
 // scores projects a state to the labels. Engines keep it in float32 and on every pipeline
 // stage (vllm adapters.py, as_seq_cls_model).
-func scores(hidden, _, labels int) []Param {
+func scores(_ *Config, hidden, _, labels int) []Param {
 	return []Param{{Name: "score.weight", Part: Head, Rows: whole(labels), Cols: whole(hidden), DType: dtype.Float32, Stage: EveryStage}}
 }

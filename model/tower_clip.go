@@ -163,16 +163,16 @@ func gemma3Tower(t *towers) {
 func idefics3Tower(t *towers) {
 	c, top := t.sub("vision_config"), t.topReader()
 	width, scale := c.size("hidden_size"), top.opt("scale_factor", 2)
-	t.idefics("model.vision_model", c)
+	t.idefics("model.vision_model", c, c.size("num_hidden_layers"))
 	t.conv("model.connector.modality_projection.proj", t.hidden, width*scale*scale, false)
 }
 
 // idefics adds the encoder of Idefics 2, with the norm at its end.
-func (t *towers) idefics(name string, c *reader) {
+func (t *towers) idefics(name string, c *reader, layers int) {
 	width, patch := c.size("hidden_size"), c.size("patch_size")
 	t.conv(name+".embeddings.patch_embedding", width, c.opt("num_channels", 3)*patch*patch, true)
 	t.plain(name+".embeddings.position_embedding.weight", square(c.size("image_size"), patch), width)
-	t.vit(vit{name: name + ".encoder.layers", layers: c.size("num_hidden_layers"), width: width, heads: c.size("num_attention_heads"),
+	t.vit(vit{name: name + ".encoder.layers", layers: layers, width: width, heads: c.size("num_attention_heads"),
 		mlp: c.size("intermediate_size"), names: plainNames}.biased())
 	t.norm(name+".post_layernorm", width, true)
 }
@@ -237,7 +237,7 @@ func ariaTower(t *towers) {
 	c, top := t.sub("vision_config"), t.topReader()
 	width := c.size("hidden_size")
 	n := len(t.params)
-	t.idefics("vision_tower", c)
+	t.idefics("vision_tower", c, c.size("num_hidden_layers"))
 	t.params = t.params[:max(n, len(t.params)-2)] // not the norm at the end
 	const name = "multi_modal_projector"
 	t.plain(name+".query", top.ariaQueries(), width)

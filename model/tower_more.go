@@ -285,7 +285,11 @@ func museGlimmerTower(t *towers) {
 func miniCPMV46Tower(t *towers) {
 	c := t.sub("vision_config")
 	width, inner := c.size("hidden_size"), c.size("intermediate_size")
-	t.idefics("vpm", c)
+	layers := c.size("num_hidden_layers")
+	if t.topReader().flag("drop_vision_last_layer", false) {
+		layers--
+	}
+	t.idefics("vpm", c, layers)
 	heads := headsOf(c.size("num_attention_heads"), width/max(c.size("num_attention_heads"), 1))
 	for _, part := range []string{"q_proj", "k_proj", "v_proj"} {
 		t.linear("vit_merger.self_attn."+part, heads, whole(width), true)

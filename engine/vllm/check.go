@@ -104,11 +104,17 @@ func (s *setup) checkClass() *problem.Error {
 			WithHint("--config-format mistral, with the checkpoint's params.json")
 	case v.arch == "NomicBertModel" && int64(v.model.HiddenSize)%v.queries != 0:
 		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "the width, %d, is not a multiple of it", v.model.HiddenSize)
+	case v.arch == "MolmoForCausalLM" && !isFalse(c, "weight_tying") && c.Has("weight_tying"):
+		return problem.New(problem.Unsupported, v.field("weight_tying"), true, "the class cannot tie its head")
+	case v.arch == "Phi3VForCausalLM" && !separated(c.Top()):
+		return problem.New(problem.Unsupported, "embd_layer.with_learnable_separator", nil, "the class reads images with separators and its own transform alone")
 	case v.arch == "DoryForCausalLM" && s.layout.TP > 1:
 		return problem.New(problem.IllegalLayout, "tensor_parallel_size", s.layout.TP, "Dory currently supports tensor_parallel_size=1 only").
 			WithHint("tensor_parallel_size 1")
 	case v.drafter && s.drafts == 0:
 		return problem.New(problem.Unsupported, "architectures", v.arch, "drafts for a target, and its class takes sizes from that")
+	case v.arch == "GPTJForCausalLM" && isFalse(c, "rotary"):
+		return problem.New(problem.Unsupported, v.field("rotary"), false, "GPT-J's class turns every head")
 	case v.arch == "GPTJForCausalLM" && v.model.TiedEmbeddings:
 		return problem.New(problem.Unsupported, v.field("tie_word_embeddings"), true, "GPT-J's head has a bias and is a tensor of its own")
 	case nested && startsWith(v.arch, builtByName) && nameless(c):
@@ -117,6 +123,27 @@ func (s *setup) checkClass() *problem.Error {
 		return problem.New(problem.Unsupported, path, nil, "%s reads the outer level, which holds no language model", v.arch)
 	}
 	return nil
+}
+
+// isFalse tells that a flag is given and off.
+func isFalse(c *model.Config, key string) bool {
+	b, ok := c.Bool(key)
+	return ok && !b
+}
+
+// separated tells whether Phi-3 Vision's images are read as its class asserts (models/phi3v.py).
+func separated(top *model.Config) bool {
+	layer := top.Object("embd_layer")
+	if layer == nil { // it has no such part
+		return true
+	}
+	for _, key := range []string{"use_hd_transform", "with_learnable_separator"} {
+		v, _ := layer.Get(key)
+		if on, _ := v.Bool(); !on {
+			return false
+		}
+	}
+	return true
 }
 
 // computedWith are fields, by family, that the engine's class computes with as it is built

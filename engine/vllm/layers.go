@@ -348,7 +348,13 @@ func (s *setup) stateBackend(m model.Mixer) backend {
 	return gdnAttn
 }
 
-func (v *view) kimiK3() bool { return v.arch == "KimiK3ForConditionalGeneration" }
+// kimiK3 tells whether delta attention is Kimi K3's own, which its gate decides, in Kimi Linear
+// as well (models/kimi_k3).
+func (v *view) kimiK3() bool {
+	gate, _ := v.model.Config.Object("linear_attn_config").Get("use_full_rank_gate")
+	full, _ := gate.Bool()
+	return full && v.model.Family == "kimi_linear"
+}
 
 // wants is what an attention layer asks of a backend on one rank.
 func (s *setup) wants(lc *layerCache) (want, *problem.Error) {

@@ -230,6 +230,9 @@ func (s *setup) checkRotary() *problem.Error {
 		layers = slices.Concat(layers, s.v.model.Draft)
 	}
 	turns := func(r model.Rope) bool { return r.Serves(layers) }
+	if isFalse(s.v.model.Config, "mla_use_nope") && s.v.model.Family == "kimi_linear" && slices.ContainsFunc(s.v.model.Layers, (*model.Layer).Attends) {
+		return problem.New(problem.Unsupported, s.v.field("mla_use_nope"), false, "Kimi-K3 MLA (MultiHeadLatentAttention) is NoPE-only")
+	}
 	if s.v.transformers || !slices.ContainsFunc(s.v.model.Ropes, turns) {
 		return nil
 	}

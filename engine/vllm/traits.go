@@ -296,12 +296,24 @@ var wishes = map[string][]wish{
 		{"", "kda_allow_negative_eigenvalues", []string{"false"}}, {"", "router_score_function", []string{`"sigmoid"`}},
 		{"", "router_bias_correction", []string{"true"}},
 	},
+	"NomicBertModel": {
+		{"", "activation_function", []string{"null", `"swiglu"`, `"gelu"`}}, {"", "rotary_emb_scale_base", []string{"null"}},
+		{"", "rotary_emb_interleaved", []string{"null", "false"}},
+	},
 	"ClefFlashForJointSchema": jointHead,
 	"ClefOmniForJointSchema":  jointHead,
 	"D3ForSequenceClassification": {
 		{"decision_config", "format_version", []string{"1"}}, {"decision_config", "pooling", []string{"null", `"last"`}},
 		{"decision_config", "attention_mode", []string{"null", `"causal"`, `"noncausal_full_attention"`}},
 	},
+}
+
+// oneBias tells whether Nomic's BERT has biases everywhere or nowhere.
+func oneBias(c *model.Config) bool {
+	first, _ := c.Bool("mlp_fc1_bias")
+	second, _ := c.Bool("mlp_fc2_bias")
+	third, _ := c.Bool("qkv_proj_bias")
+	return first == second && second == third
 }
 
 // unmet refuses a config that the hook of its architecture does not take.
@@ -319,7 +331,10 @@ func unmet(arch string, top *model.Config) *problem.Error {
 			return problem.New(problem.Unsupported, key, v.Any(), "%s requires %s", arch, w.values[len(w.values)-1])
 		}
 	}
-	if arch != "D3ForSequenceClassification" {
+	switch {
+	case arch == "NomicBertModel" && !oneBias(top):
+		return problem.New(problem.Unsupported, "mlp_fc1_bias", nil, "%s takes mlp_fc1_bias, mlp_fc2_bias and qkv_proj_bias that are the same", arch)
+	case arch != "D3ForSequenceClassification":
 		return nil
 	}
 	codes, _ := top.Object("decision_config").Get("codes")

@@ -17,7 +17,7 @@ const flashInferMoE = 128
 func (p *plan) buildOf() weights.Build {
 	s := &p.setup
 	b := weights.Build{Layout: s.layout, Spans: p.spans, DType: s.dtype, Length: int(s.maxLen), Step: s.tokens, ByPlan: s.v.transformers, NoHead: s.v.embeds, NoTower: s.opt.LanguageModelOnly}
-	b.FusedKDA = s.v.arch == "KimiK3ForConditionalGeneration" && s.drafts == 0 &&
+	b.FusedKDA = s.v.kimiK3() && s.drafts == 0 &&
 		(s.gpu.major == 9 && s.gpu.minor == 0 || s.gpu.major == 10 || s.gpu.major == 12)
 	if s.v.model.Family == "nemotron_h" && !(s.gpu.major == 9 && s.gpu.minor == 0) && s.gpu.major != 10 {
 		b.Router = dtype.Float32 // no kernel computes so from narrower weights (fused_moe/router/gate_linear.py)
