@@ -18,10 +18,21 @@ var phi = family{
 			norms:    []string{"input_layernorm"},
 			names:    phiNames,
 		}
-		if r.flag("qk_layernorm", false) {
+		normed := r.flag("qk_layernorm", false)
+		if normed {
 			d.qkNorm = normPerHead
 		}
-		return r.decoder(d)
+		m := r.decoder(d)
+		if normed && r.err == nil { // of the width over the heads, whatever head_dim says
+			for _, l := range distinct(m.Layers) {
+				for i := range l.Params {
+					if p := &l.Params[i]; strings.Contains(p.Name, "_layernorm") && strings.HasPrefix(p.Name, "self_attn.") {
+						p.Rows = whole(m.HiddenSize / max(m.QueryHeads, 1))
+					}
+				}
+			}
+		}
+		return m
 	},
 }
 
