@@ -1,5 +1,7 @@
 package model
 
+import "headcount/dtype"
+
 // nemotron is Nemotron-4 and Minitron: squared ReLU without a gate, layer norms (vllm
 // nemotron.py; Jais 2, transformers modeling_jais2.py, has the same sizes).
 var nemotron = family{
@@ -41,16 +43,16 @@ var apertus = family{
 			extra:   xielu,
 		})
 		for _, l := range distinct(m.Layers) {
-			l.Buffers = []Param{{Name: "mlp.act_fn.beta", Part: MLP, Rows: whole(1)}, {Name: "mlp.act_fn.eps", Part: MLP, Rows: whole(1)}}
+			l.Buffers = []Param{{Name: "mlp.act_fn.beta", Part: MLP, Rows: whole(1), DType: dtype.BFloat16}, {Name: "mlp.act_fn.eps", Part: MLP, Rows: whole(1), DType: dtype.BFloat16}}
 		}
 		return m
 	},
 }
 
-// xielu are the two parameters of the activation.
+// xielu are the two parameters of the activation, in bfloat16 whatever the model is in.
 func xielu(int) []Param {
 	return []Param{
-		{Name: "mlp.act_fn.alpha_p", Part: MLP, Rows: whole(1)},
-		{Name: "mlp.act_fn.alpha_n", Part: MLP, Rows: whole(1)},
+		{Name: "mlp.act_fn.alpha_p", Part: MLP, Rows: whole(1), DType: dtype.BFloat16},
+		{Name: "mlp.act_fn.alpha_n", Part: MLP, Rows: whole(1), DType: dtype.BFloat16},
 	}
 }

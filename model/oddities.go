@@ -19,8 +19,27 @@ func (r *reader) odd(id, format string, args ...any) {
 	}
 }
 
-// patterns are fields that say of layers in turns what layer_types says of each.
-var patterns = []string{"sliding_window_pattern", "full_attention_interval", "global_attn_every_n_layers"}
+// patterns are fields that say which layers, counted from 1, attend to every token: those whose
+// number is a multiple. layer_types says it of each.
+var patterns = []string{"sliding_window_pattern", "full_attention_interval"}
+
+// disagrees is the first layer of which a pattern and the file's layer_types say different
+// things; ok is false where there is none, or not both.
+func (r *reader) disagrees(pattern string) (layer int, ok bool) {
+	every, given := r.Raw().Get(pattern)
+	n, whole := every.Int()
+	types, _ := r.Raw().Get("layer_types")
+	if !given || !whole || n < 1 {
+		return 0, false
+	}
+	for i, v := range types.List() {
+		kind, _ := v.Text()
+		if (kind == "full_attention") != (int64(i+1)%n == 0) {
+			return i, true
+		}
+	}
+	return 0, false
+}
 
 // inspect looks for what any family may have.
 func (r *reader) inspect(m *Model) {
@@ -38,11 +57,9 @@ func (r *reader) inspect(m *Model) {
 	if length, ok := r.Int("max_position_embeddings"); ok && length > 0 && int64(windowed) > length {
 		r.odd("window-beyond-context", "a window of %d tokens and %d positions: no token ever leaves it", windowed, length)
 	}
-	if types, _ := r.Raw().Get("layer_types"); len(types.List()) > 0 {
-		for _, key := range patterns {
-			if r.Has(key) {
-				r.odd("pattern-beside-list", "both %s and layer_types are given: the layers shown are what engines make of the two", key)
-			}
+	for _, key := range patterns {
+		if layer, ok := r.disagrees(key); ok {
+			r.odd("pattern-beside-list", "%s and layer_types disagree on layer %d: the layers shown are what engines make of the two", key, layer)
 		}
 	}
 	if !attends && len(m.Layers) > 0 {

@@ -24,7 +24,8 @@ func TestOddities(t *testing.T) {
 		{llama + `, "sliding_window": 0`, []string{"window-zero"}},
 		{llama + `, "sliding_window": 8192`, []string{"window-beyond-context"}},
 		{gemma, nil},
-		{gemma + `, "sliding_window_pattern": 2`, []string{"pattern-beside-list"}},
+		{gemma + `, "sliding_window_pattern": 2`, nil},
+		{gemma + `, "sliding_window_pattern": 3`, []string{"pattern-beside-list"}},
 		{`"architectures": ["MambaForCausalLM"], "model_type": "mamba"`, []string{"no-attention"}},
 		{kimi, []string{"no-such-layer"}},
 	} {
