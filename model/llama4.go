@@ -16,30 +16,36 @@ var llama4 = family{
 		e.routerPacks = true
 		step, chunk := r.opt("interleave_moe_layer_step", 0), r.opt("attention_chunk_size", 0)
 		params := attentionParams("self_attn", h, hidden, false, false)
-		return r.decoder(decoder{
+		turns := r.llama4Turns(layers)
+		m := r.decoder(decoder{
 			gated: true, heads: h, intermediate: r.size("intermediate_size_mlp"), experts: e, names: feedForwardNames,
 			sparse: func(layer int) bool { return step > 0 && (layer+1)%step == 0 },
-			form: formPerKind(r.llama4Chunked(layers, chunk), func(chunked bool) *form {
+			form: formPerKind(turns, func(turns bool) *form {
 				cache := h.cache(0)
-				if chunked {
+				if turns && chunk > 0 {
 					cache.Kind, cache.Window = Chunked, chunk
 				}
 				return &form{caches: []Cache{cache}, params: params}
 			}),
 		})
+		for i, l := range m.Layers {
+			if !turns[i] {
+				l.Turns = "none"
+			}
+		}
+		return m
 	},
 }
 
-// llama4Chunked reads which layers attend within chunks: those that have rotary positions,
-// a non-zero entry of no_rope_layers.
-func (r *reader) llama4Chunked(layers, chunk int) []bool {
-	chunked, rope := make([]bool, layers), r.ints("no_rope_layers")
+// llama4Turns reads which layers have rotary positions: a non-zero entry of no_rope_layers.
+func (r *reader) llama4Turns(layers int) []bool {
+	turns, rope := make([]bool, layers), r.ints("no_rope_layers")
 	if len(rope) != layers {
 		r.fail(problem.BadValue, "no_rope_layers", "%d entries for %d layers", len(rope), layers)
 		return nil
 	}
-	for i := range chunked {
-		chunked[i] = chunk > 0 && rope[i] != 0
+	for i := range turns {
+		turns[i] = rope[i] != 0
 	}
-	return chunked
+	return turns
 }

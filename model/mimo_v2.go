@@ -72,6 +72,9 @@ func (r *reader) mimoRopes(full, sliding int) []Rope {
 		return rope
 	}
 	all, window := build("full_attention", "rope_theta", full), build("sliding_attention", "swa_rope_theta", sliding)
+	if _, own := r.Raw().Get("swa_rope_theta"); !own && r.Has("rope_theta") {
+		window.Theta = all.Theta
+	}
 	all.LayerType, window.LayerType = "full_attention", "sliding_attention"
 	return []Rope{all, window}
 }

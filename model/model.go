@@ -74,7 +74,7 @@ type Layer struct {
 	Params  []Param
 	Buffers []Param // tensors that are computed, not loaded
 	Local   bool    // of the sliding type in layer_types, though the config has no window
-	Turns   string  // LayerType of the rope that turns its heads, where neither its cache nor Local tells
+	Turns   string  // LayerType of the rope that turns its heads, where neither its cache nor Local tells; "none": no rope does
 }
 
 // Attends reports whether the layer has an attention.
@@ -237,7 +237,8 @@ type Axis struct {
 	Split Split
 	Unit  int    // Heads and Sharded: elements of one head, 0 for none
 	Block int    // Sharded: each of several ranks holds whole blocks of so many, one more where they do not divide; 0: no such rule
-	Least int    // Sharded: what each of several ranks holds at least, padded up to it; 0: no such rule
+	Least int    // Sharded: what a rank holds at least, padded up to it; 0: no such rule
+	Share int    // Sharded: the same of each of several ranks
 	Drops bool   // Sharded: what is left over where ranks do not divide it is on none
 	Field string // the config field it comes from, for a refusal that names it
 }

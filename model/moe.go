@@ -73,7 +73,7 @@ func (e experts) routed(hidden int) []Param {
 	if e.hidden > 0 {
 		hidden = e.hidden
 	}
-	width := Axis{Size: e.width, Split: Sharded, Least: e.least, Field: e.field}
+	width := Axis{Size: e.width, Split: Sharded, Share: e.least, Field: e.field}
 	params := e.mlp(strings.TrimPrefix(e.prefix+".experts", "."), MoEExperts, e.projections, hidden, width)
 	if e.biased {
 		for _, p := range params {

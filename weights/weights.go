@@ -412,7 +412,11 @@ func (t *tally) axis(a *model.Axis) int64 {
 		if block := int64(a.Block); tp > 1 && block > 0 {
 			return (n/block + tp - 1) / tp * block
 		}
-		if least := int64(a.Least); n/tp < least {
+		least := int64(a.Least)
+		if tp > 1 {
+			least = max(least, int64(a.Share))
+		}
+		if n/tp < least {
 			return least
 		}
 		if a.Drops {
