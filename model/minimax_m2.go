@@ -1,9 +1,6 @@
 package model
 
-import (
-	"headcount/dtype"
-	"headcount/problem"
-)
+import "headcount/dtype"
 
 // minimaxM2 normalises queries and keys over all heads, each rank its own part, and keeps
 // its router in float32 (vllm minimax_m2.py).
@@ -13,9 +10,6 @@ var minimaxM2 = family{
 	types:         []string{"minimax_m2"},
 	resolve: func(r *reader) *Model {
 		e := r.experts("block_sparse_moe", "num_local_experts", "intermediate_size")
-		if e.count == 0 && r.err == nil {
-			r.fail(problem.BadValue, "num_local_experts", "every layer has experts, and there are none")
-		}
 		e.projections, e.routerDType = mixtralProjections, dtype.Float32
 		if r.flag("use_routing_bias", false) {
 			e.scoreBias = "block_sparse_moe.e_score_correction_bias"

@@ -101,7 +101,12 @@ func labels(c *Config) int {
 		n, ok = int64(len(codes.List())), true
 	}
 	if names := c.Object("id2label"); names.Len() > 0 && (!ok || c.IsDefault("num_labels")) {
-		n = int64(names.Len())
+		n = 0
+		for _, key := range names.Keys() {
+			if _, ok := names.Get(key); ok { // read, so that a reduced config has it
+				n++
+			}
+		}
 	}
 	if n <= 0 || n > maxSize {
 		return 2

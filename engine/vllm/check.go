@@ -113,6 +113,9 @@ func (s *setup) checkClass() *problem.Error {
 			WithHint("tensor_parallel_size 1")
 	case v.drafter && s.drafts == 0:
 		return problem.New(problem.Unsupported, "architectures", v.arch, "drafts for a target, and its class takes sizes from that")
+	case v.arch == "MiniMaxM2ForCausalLM" && v.experts == 0:
+		return problem.New(problem.BadValue, v.field("num_local_experts"), 0, "every layer has experts, and there are none").
+			WithHint("the number of experts of the checkpoint")
 	case v.arch == "GPTJForCausalLM" && isFalse(c, "rotary"):
 		return problem.New(problem.Unsupported, v.field("rotary"), false, "GPT-J's class turns every head")
 	case v.arch == "GPTJForCausalLM" && v.model.TiedEmbeddings:
