@@ -104,7 +104,7 @@ func (s *setup) checkClass() *problem.Error {
 			WithHint("--config-format mistral, with the checkpoint's params.json")
 	case v.arch == "NomicBertModel" && int64(v.model.HiddenSize)%v.queries != 0:
 		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "the width, %d, is not a multiple of it", v.model.HiddenSize)
-	case v.arch == "MolmoForCausalLM" && !isFalse(c, "weight_tying") && c.Has("weight_tying"):
+	case v.arch == "MolmoForCausalLM" && isTrue(c, "weight_tying"):
 		return problem.New(problem.Unsupported, v.field("weight_tying"), true, "the class cannot tie its head")
 	case v.arch == "Phi3VForCausalLM" && !separated(c.Top()):
 		return problem.New(problem.Unsupported, "embd_layer.with_learnable_separator", nil, "the class reads images with separators and its own transform alone")
@@ -128,7 +128,12 @@ func (s *setup) checkClass() *problem.Error {
 	return nil
 }
 
-// isFalse tells that a flag is given and off.
+// isTrue tells that a flag is there and on, isFalse that it is there and off.
+func isTrue(c *model.Config, key string) bool {
+	b, _ := c.Bool(key)
+	return b
+}
+
 func isFalse(c *model.Config, key string) bool {
 	b, ok := c.Bool(key)
 	return ok && !b

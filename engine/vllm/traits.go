@@ -310,10 +310,8 @@ var wishes = map[string][]wish{
 
 // oneBias tells whether Nomic's BERT has biases everywhere or nowhere.
 func oneBias(c *model.Config) bool {
-	first, _ := c.Bool("mlp_fc1_bias")
-	second, _ := c.Bool("mlp_fc2_bias")
-	third, _ := c.Bool("qkv_proj_bias")
-	return first == second && second == third
+	first := isTrue(c, "mlp_fc1_bias")
+	return first == isTrue(c, "mlp_fc2_bias") && first == isTrue(c, "qkv_proj_bias")
 }
 
 // unmet refuses a config that the hook of its architecture does not take.
