@@ -17,6 +17,7 @@ type decoder struct {
 	noFinalNorm      bool
 	qkNorm           qkNorm
 	intermediate     int    // width of the MLP; 0: intermediate_size
+	state            *State // of layers that have one, also where none does
 	tied             bool   // head and embedding are one tensor, whatever tie_word_embeddings says
 	windows          []int  // of each layer; nil: as the config says
 	heads            heads  // zero: as the config says
@@ -100,7 +101,7 @@ func (r *reader) decoder(d decoder) *Model {
 	h := d.heads
 	m.HiddenSize, m.VocabSize, m.TiedEmbeddings = hidden, d.vocab, tied
 	m.QueryHeads, m.KVHeads, m.HeadDim = h.query, h.kv, h.key
-	m.Experts = d.experts.count
+	m.Experts, m.State = d.experts.count, d.state
 	m.Layers = perKind(kinds, func(k layerKind) *Layer {
 		return &Layer{Caches: d.caches(k), Params: d.params(k, hidden), Local: k.local}
 	})

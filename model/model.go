@@ -41,6 +41,10 @@ type Model struct {
 	Outer  []Param  // parameters outside of layers: embedding, final norm, head, towers
 	Ropes  []Rope   // rotary positions; nil: none
 
+	// State is what the config says of recurrent layers, where it does so though no layer need
+	// be one.
+	State *State
+
 	// Buffers are tensors outside of layers that are computed, not loaded.
 	Buffers []Param
 

@@ -58,7 +58,7 @@ func (r *reader) deltaNetDecoder(names [6]string) decoder {
 	}
 	attention := &form{caches: []Cache{h.cache(0)}, params: gatedAttention(h, hidden, gated, biased)}
 	return decoder{
-		gated: true, heads: h, nextForm: attention, nextJoin: shardedJoin(hidden),
+		gated: true, heads: h, state: &d.State, nextForm: attention, nextJoin: shardedJoin(hidden),
 		extra: func(int) []Param { return scales },
 		form: r.formByType(layers, map[string]*form{
 			"linear_attention": {caches: []Cache{d.cache()}, params: d.params("linear_attn", hidden)},

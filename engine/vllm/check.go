@@ -155,18 +155,19 @@ func separated(top *model.Config) bool {
 }
 
 // computedWith are fields, by family, that the engine's class computes with as it is built
-// (models/afmoe.py, deepseek_v2.py, ernie45_moe.py, hy_v3.py, dbrx.py, chatglm.py, mimo_v2.py;
+// (models/afmoe.py, deepseek_v2.py, ernie45_moe.py, granitemoehybrid.py, hy_v3.py, dbrx.py, chatglm.py, mimo_v2.py;
 // modeling_dots1.py).
 var computedWith = map[string][]string{
-	"afmoe":        {"num_dense_layers", "num_shared_experts"},
-	"chatglm":      {"seq_length"},
-	"dbrx":         {"max_seq_len"},
-	"deepseek":     {"first_k_dense_replace"},
-	"deepseek_v32": {"first_k_dense_replace"},
-	"dots1":        {"first_k_dense_replace", "num_experts_per_tok"},
-	"ernie4_5_moe": {"moe_num_experts"},
-	"hy_v3":        {"num_shared_experts"},
-	"mimo_v2":      {"moe_layer_freq"},
+	"afmoe":            {"num_dense_layers", "num_shared_experts"},
+	"chatglm":          {"seq_length"},
+	"dbrx":             {"max_seq_len"},
+	"deepseek":         {"first_k_dense_replace"},
+	"deepseek_v32":     {"first_k_dense_replace"},
+	"dots1":            {"first_k_dense_replace", "num_experts_per_tok"},
+	"ernie4_5_moe":     {"moe_num_experts"},
+	"granitemoehybrid": {"num_local_experts"},
+	"hy_v3":            {"num_shared_experts"},
+	"mimo_v2":          {"moe_layer_freq"},
 }
 
 // checkNulls refuses null in fields that a model's class computes with, whatever its

@@ -217,6 +217,9 @@ func (v *view) layout(m *model.Model) {
 			}
 		}
 	}
+	if m.State != nil && v.hybrid && len(v.states) == 0 {
+		v.states = []model.State{*m.State}
+	}
 }
 
 // alternating are gpt-oss's layers as its class builds them: every other one has the window,
