@@ -160,8 +160,9 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 			lc.by = sparseSWA
 			if c.DType == dtype.Float32 { // tokens that wait to be compressed
 				lc.by = compressor
+				return nil
 			}
-			return nil
+			return s.checkV4()
 		}
 	case model.Latent:
 		if s.v.v4() {
