@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"headcount/dtype"
 	"headcount/problem"
 )
@@ -25,7 +27,11 @@ var mimoV2 = family{
 		}
 		biased, sunk := r.flag("attention_bias", false), r.flag("add_swa_attention_sink_bias", false)
 		width := r.mimoWindow()
-		if r.err != nil || !r.mimoHeads(window) {
+		isSliding := r.mimoSliding(layers)
+		if slices.Contains(isSliding, true) {
+			r.mimoHeads(window)
+		}
+		if r.err != nil {
 			return r.model()
 		}
 		all := &form{caches: []Cache{full.cache(0)}, params: attentionParams("self_attn", full, hidden, biased, false)}
@@ -33,7 +39,6 @@ var mimoV2 = family{
 		if sunk {
 			sliding.params = append(sliding.params, sinks("self_attn.attention_sink_bias", window.query))
 		}
-		isSliding := r.mimoSliding(layers)
 		m := embedAtBothEnds(r.decoder(decoder{
 			gated: true, heads: full, untied: true, experts: e, sparse: r.mimoSparse(layers),
 			nextN: 1, nextForm: sliding, nextDense: true,
@@ -88,11 +93,10 @@ func (r *reader) mimoWindow() int {
 }
 
 // mimoHeads checks the head counts of sliding layers.
-func (r *reader) mimoHeads(h heads) bool {
-	if h.query%h.kv != 0 {
+func (r *reader) mimoHeads(h heads) {
+	if h.kv > 0 && h.query%h.kv != 0 {
 		r.fail(problem.NotDivisible, "swa_num_attention_heads", "not a multiple of %d KV heads", h.kv)
 	}
-	return r.err == nil
 }
 
 // mimoSliding reads which layers are sliding: those with 1 in hybrid_layer_pattern.

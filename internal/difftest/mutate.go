@@ -364,6 +364,9 @@ func (m mutation) sizes(o map[string]any) {
 			if o[k] == nil && !model.DeclaresNull(m.kind, k) {
 				o[k] = was
 			}
+			if kv, _ := integer(o, k); k == "swa_num_key_value_heads" && kv > 0 && swaHeads(o)%kv != 0 {
+				o[k] = was
+			}
 			if _, compressed := o["compress_ratios"]; compressed && k == "sliding_window" && o[k] == 0 { // each layer has a window
 				o[k] = was
 			}
@@ -372,6 +375,15 @@ func (m mutation) sizes(o map[string]any) {
 			}
 		}
 	}
+}
+
+// swaHeads are the query heads of sliding layers.
+func swaHeads(o map[string]any) int {
+	if n, ok := integer(o, "swa_num_attention_heads"); ok {
+		return n
+	}
+	n, _ := integer(o, "num_attention_heads")
+	return n
 }
 
 // rope draws a kind of rotary scaling where the config has none or a plain one.
