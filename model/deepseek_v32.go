@@ -37,15 +37,10 @@ func (r *reader) indexedRopes(m *Model) *Model {
 
 // exactRopes keeps tables of stretched positions in float32, as vLLM does where it compiles
 // nothing and a kernel takes heads of the width (layers/rotary_embedding/deepseek_scaling_rope.py).
-// Any stretching is YaRN's to these classes (models/deepseek_v32/attention.py).
 func exactRopes(m *Model) {
 	for i := range m.Ropes {
 		r := &m.Ropes[i]
-		if r.Type == "default" {
-			continue
-		}
-		r.Type = "deepseek_yarn"
-		if slices.Contains([]int{64, 128, 256, 512}, r.Dim) {
+		if r.Type != "default" && slices.Contains([]int{64, 128, 256, 512}, r.Dim) {
 			r.DType = dtype.Float32
 		}
 	}

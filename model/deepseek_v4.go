@@ -50,11 +50,14 @@ var deepSeekV4 = family{
 // positions are stretched; both are float32.
 func (r *reader) compressedRopes() []Rope {
 	at := rotary{dim: r.opt("qk_rope_head_dim", 64), dtype: dtype.Float32}
-	stretched := r.rope(r.Object("rope_parameters"), at, at.dim)
-	if nested := r.Object("rope_parameters").Dict("compress"); nested != nil {
-		stretched = r.rope(nested, at, at.dim)
+	read := func(key string) Rope {
+		params := r.Object("rope_parameters")
+		if nested := params.Dict(key); nested != nil {
+			params = nested
+		}
+		return r.rope(params, at, at.dim)
 	}
-	plain := stretched
+	plain, stretched := read("main"), read("compress")
 	plain.Type, plain.Factor, plain.LayerType = "default", 1, "uncompressed"
 	stretched.LayerType = "compressed"
 	return []Rope{plain, stretched}

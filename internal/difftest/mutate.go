@@ -154,8 +154,12 @@ func integer(o map[string]any, key string) (int, bool) {
 	return 0, false
 }
 
-// layers draws the number of layers and cuts what lists them to it.
+// layers draws the number of layers and cuts what lists them to it. Of a file that counts them
+// under two names, one may mean halves.
 func (m mutation) layers(o map[string]any) {
+	if o["num_hidden_layers"] != nil && o["num_layers"] != nil {
+		return
+	}
 	for _, key := range []string{"num_hidden_layers", "n_layer", "num_layers", "n_layers"} {
 		was, ok := integer(o, key)
 		if !ok || was < 1 {
