@@ -390,13 +390,15 @@ func swaHeads(o map[string]any) int {
 	return n
 }
 
-// rope draws a kind of rotary scaling where the config has none or a plain one.
+// rope draws a kind of rotary scaling where the config has none or a plain one. A file that
+// tunes YaRN is of a class that may know no other.
 func (m mutation) rope(o map[string]any) {
 	scaling, has := o["rope_scaling"]
 	if !has || !m.lucky() {
 		return
 	}
-	if _, nested := scaling.(map[string]any); nested && !m.random.one(2) {
+	dict, nested := scaling.(map[string]any)
+	if _, tuned := dict["beta_fast"]; tuned || nested && !m.random.one(2) {
 		return
 	}
 	length := 4096
