@@ -47,9 +47,18 @@ func typesOf(modelType string) (types []fieldType, ok bool) {
 // be null all the same; false also of a class that checks no types.
 func DeclaresNull(modelType, field string) bool {
 	types, _ := typesOf(modelType)
-	return slices.ContainsFunc(types, func(t fieldType) bool {
-		return slices.Contains(t.fields, field) && accepts(t.code, checkpoint.Value{})
-	})
+	code, ok := codeOf(types, field)
+	return ok && accepts(code, checkpoint.Value{})
+}
+
+// codeOf is the type to which a class holds a field; ok is false where it holds it to none.
+func codeOf(types []fieldType, field string) (code string, ok bool) {
+	for _, t := range types {
+		if slices.Contains(t.fields, field) {
+			return t.code, true
+		}
+	}
+	return "", false
 }
 
 // parseTypes reads a line of types.

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"slices"
 	"strings"
 
 	"headcount/checkpoint"
@@ -182,12 +181,8 @@ func (c *Config) RefusedAs(types string) *problem.Error {
 // TakesNull reports whether the text config's class lets a field be null: one that holds it
 // to a type without null refuses it whenever it is set, also by an engine.
 func (c *Config) TakesNull(field string) bool {
-	for _, t := range c.text.class.types {
-		if slices.Contains(t.fields, field) {
-			return accepts(t.code, checkpoint.Value{})
-		}
-	}
-	return true
+	code, ok := codeOf(c.text.class.types, field)
+	return !ok || accepts(code, checkpoint.Value{})
 }
 
 // IsNull reports whether the class holds null at key.

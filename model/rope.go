@@ -64,6 +64,12 @@ func (r *reader) ropes(at rotary, width int) []Rope {
 	return out
 }
 
+// OnlyYaRN reports whether the model's class takes any stretching of positions for YaRN (vllm
+// deepseek_v2.py, AXK1.py, deepseek_v32/attention.py).
+func (m *Model) OnlyYaRN() bool {
+	return slices.Contains([]string{"deepseek", "deepseek_v32", "glm4_moe_lite", "axk1", "longcat_flash"}, m.Family)
+}
+
 // rope reads one set of rotary parameters.
 func (r *reader) rope(params *checkpoint.Object, at rotary, width int) Rope {
 	theta, _ := params.Get("rope_theta")
@@ -85,9 +91,9 @@ func (r *reader) rope(params *checkpoint.Object, at rotary, width int) Rope {
 		}
 	}
 	out.Trained = out.Length
-	n, ok := intOf(params, "original_max_position_embeddings")
+	n, ok := intOf(params, trainedLength)
 	if !ok {
-		n, ok = r.Int("original_max_position_embeddings")
+		n, ok = r.Int(trainedLength)
 	}
 	if ok && n > 0 && n <= maxSize {
 		out.Trained = int(n)

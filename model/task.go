@@ -36,10 +36,6 @@ func (f *family) knows(arch string) bool {
 var towerKeys = []string{"vision_config", "audio_config", "visual", "vision_tower", "mm_vision_tower", "img_processor",
 	"speech_config", "encoder_config", "sound_config", "vit_config", "image_embd_layer", "embd_layer"}
 
-// yarnOnly are the families whose classes take any stretching of positions for YaRN (vllm
-// deepseek_v2.py, AXK1.py, deepseek_v32/attention.py).
-var yarnOnly = []string{"deepseek", "deepseek_v32", "glm4_moe_lite", "axk1", "longcat_flash"}
-
 // finish adds to a resolved model what all families have in common: its task, and why its
 // parameters cannot be relied on.
 func (m *Model) finish(c *Config, f *family) {
@@ -50,9 +46,11 @@ func (m *Model) finish(c *Config, f *family) {
 		m.Outer = slices.DeleteFunc(m.Outer, func(p Param) bool { return p.Part == Head || p.Part == Pooler })
 		m.Outer = append(m.Outer, head(c, m.HiddenSize, m.VocabSize, labels(c))...)
 	}
-	for i := range m.Ropes {
-		if r := &m.Ropes[i]; r.Type != "default" && slices.Contains(yarnOnly, f.name) {
-			r.Type = "deepseek_yarn"
+	if m.OnlyYaRN() {
+		for i := range m.Ropes {
+			if r := &m.Ropes[i]; r.Type != "default" {
+				r.Type = "deepseek_yarn"
+			}
 		}
 	}
 	m.Quantization, _ = c.Quantization()

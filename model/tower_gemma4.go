@@ -46,7 +46,8 @@ func (t *towers) gemma4Vision(c *reader) {
 		t.buffer(name+".std_scale", width, dtype.Unknown)
 	}
 	t.buffer(name+".encoder.rotary_emb.inv_freq", 2*(head/4), dtype.Float32) // and once more as it was
-	for i := range t.params {                                                // what vLLM puts no layer of its own in the place of
+	// What vLLM puts no layer of its own in the place of stays as it was made.
+	for i := range t.params {
 		if p := &t.params[i]; p.Cols.Size == 0 || strings.HasSuffix(p.Name, "_table") {
 			p.DType = dtype.BFloat16
 		}

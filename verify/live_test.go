@@ -84,7 +84,7 @@ func TestLiveLabels(t *testing.T) {
 				t.Fatal(err)
 			}
 			req := headcount.Request{Config: run.Config, GPU: "cpu"} // a server does not tell
-			for i, flag := range run.Flags {
+			for _, flag := range run.Flags {
 				switch flag {
 				case "--tensor-parallel-size":
 					req.TP = 2
@@ -95,7 +95,6 @@ func TestLiveLabels(t *testing.T) {
 				case "--disable-hybrid-kv-cache-manager":
 					req.DisableHybridKVCacheManager = true
 				}
-				_ = i
 			}
 			if req.PP == 2 || run.Name == "head-dim-unsupported" {
 				t.Skip("its head size is refused; what a stage has is not in the labels")

@@ -352,9 +352,12 @@ func (s *setup) stateBackend(m model.Mixer) backend {
 // kimiK3 tells whether delta attention is Kimi K3's own, which its gate decides, in Kimi Linear
 // as well (models/kimi_k3).
 func (v *view) kimiK3() bool {
+	if v.model.Family != "kimi_linear" {
+		return false
+	}
 	gate, _ := v.model.Config.Object("linear_attn_config").Get("use_full_rank_gate")
 	full, _ := gate.Bool()
-	return full && v.model.Family == "kimi_linear"
+	return full
 }
 
 // wants is what an attention layer asks of a backend on one rank.
@@ -430,7 +433,8 @@ func (s *setup) specs(caches []layerCache) *problem.Error {
 			continue
 		}
 		lc.known = 0
-		lc.spec = spec{TokensPerState: 1, StatesPerToken: 1, BlockSize: s.block, DType: s.cacheType(s.storedAs(lc.layer)), Quant: modeOf(s.storedAs(lc.layer))}
+		stored := s.storedAs(lc.layer)
+		lc.spec = spec{TokensPerState: 1, StatesPerToken: 1, BlockSize: s.block, DType: s.cacheType(stored), Quant: modeOf(stored)}
 		err := s.fill(lc)
 		if lc.by == ringStep5 && i >= 2 {
 			err = s.fillRingStep5(lc, &caches[i-2].spec)

@@ -118,8 +118,8 @@ func (p *plan) checkExpertStages() *problem.Error {
 	return nil
 }
 
-// tiedOnOneStage are the classes that tie their head to an embedding which the last stage lacks,
-// or the embedding's stage to a head (ernie45_moe.py, ernie45_vl_moe.py, falcon_h1.py).
+// tiedOnOneStage are the classes that tie head and embedding where a stage has but one of them
+// (ernie45_moe.py, ernie45_vl_moe.py, falcon_h1.py).
 var tiedOnOneStage = []string{"Ernie4_5_MoeForCausalLM", "Ernie4_5_VLMoeForConditionalGeneration", "FalconH1ForCausalLM"}
 
 // checkTied refuses stages between an embedding and the head that is tied to it.
@@ -292,14 +292,11 @@ func (v *view) yarnFields(set *checkpoint.Object) []string {
 	switch {
 	case strings.HasPrefix(v.arch, "GptOss"), v.arch == "OpenAIPrivacyFilterForTokenClassification": // models/gpt_oss.py
 		return []string{"factor", trainedLength, "beta_fast", "beta_slow"}
-	case slices.Contains(yarnOnly, v.model.Family) && ropeType(set) != "default":
+	case (v.model.OnlyYaRN() || v.model.Family == "deepseek_v4") && ropeType(set) != "default":
 		return []string{trainedLength}
 	}
 	return nil
 }
-
-// yarnOnly are the families whose classes know one kind of scaling (deepseek_v2.py, AXK1.py).
-var yarnOnly = []string{"deepseek", "deepseek_v32", "deepseek_v4", "glm4_moe_lite", "axk1", "longcat_flash"}
 
 // v4Ropes are the layers that DeepSeek-V4's sets of rotary parameters serve.
 var v4Ropes = map[string]string{"main": "uncompressed", "compress": "compressed"}

@@ -94,8 +94,8 @@ func newView(m *model.Model) *view {
 	v.rank, _ = c.Int("kv_lora_rank")
 	v.topK, _ = c.Int("index_topk")
 	v.pool, _ = c.Int("index_kpool")
-	v.mla = v.absorbs(c)
 	v.compressed = compressed(c)
+	v.mla = v.absorbs(c)
 	if n, ok := c.Int("head_dim"); ok && v.head == 0 && v.kind != "mamba" && v.kind != "falcon_mamba" {
 		v.head = n
 	}
@@ -144,7 +144,7 @@ func (v *view) absorbs(c *model.Config) bool {
 	if v.bidirectional || !latentTypes[v.model.TextType] {
 		return false
 	}
-	if compressed(c) {
+	if v.compressed {
 		_, ok := c.Int("head_dim")
 		return ok
 	}
