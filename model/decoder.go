@@ -88,7 +88,6 @@ func (r *reader) decoder(d decoder) *Model {
 	if d.windows == nil {
 		d.windows = r.windows(layers)
 	}
-	d.encoder = d.encoder || !r.flag("is_causal", true)
 	kinds := d.kinds(layers)
 	r.markLocal(kinds)
 	if d.intermediate == 0 && slices.ContainsFunc(kinds, layerKind.dense) {

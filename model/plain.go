@@ -26,8 +26,7 @@ var plain = family{
 		m.HiddenSize, m.VocabSize = r.opt("hidden_size", h.query*h.key), r.opt("vocab_size", 0)
 		m.QueryHeads, m.KVHeads, m.HeadDim = h.query, h.kv, h.key
 		m.TiedEmbeddings = r.flag("tie_word_embeddings", false)
-		encoder := !r.flag("is_causal", true) ||
-			slices.Contains(bidirectional, r.ModelType()) && !r.flag("is_decoder", false)
+		encoder := slices.Contains(bidirectional, r.ModelType()) && !r.flag("is_decoder", false)
 		m.Layers = perKind(windows, func(window int) *Layer {
 			if encoder {
 				return &Layer{Caches: []Cache{{Kind: EncoderOnly, Attn: h.geometry()}}}

@@ -156,7 +156,7 @@ func separated(top *model.Config) bool {
 
 // computedWith are fields, by family, that the engine's class computes with as it is built
 // (models/afmoe.py, deepseek_v2.py, ernie45_moe.py, granitemoehybrid.py, hy_v3.py, dbrx.py, chatglm.py, mimo_v2.py;
-// modeling_dots1.py).
+// configs/step5.py; modeling_dots1.py).
 var computedWith = map[string][]string{
 	"afmoe":            {"num_dense_layers", "num_shared_experts"},
 	"chatglm":          {"seq_length"},
@@ -168,6 +168,7 @@ var computedWith = map[string][]string{
 	"granitemoehybrid": {"num_local_experts"},
 	"hy_v3":            {"num_shared_experts"},
 	"mimo_v2":          {"moe_layer_freq"},
+	"step5":            {"num_nextn_predict_layers"},
 }
 
 // checkNulls refuses null in fields that a model's class computes with, whatever its

@@ -37,6 +37,7 @@ type setup struct {
 	convDType     string // mamba_cache_dtype
 	ssmDType      string // mamba_ssm_cache_dtype
 	drafts        int64  // speculative tokens
+	drafting      drafting
 
 	block       int64 // tokens; final after blockSize
 	stateBlock  int64 // mamba_block_size, tokens
@@ -222,6 +223,9 @@ func (s *setup) resolveCacheDType() *problem.Error {
 	return nil
 }
 
+// draftCounts are the fields that count a checkpoint's own draft layers.
+var draftCounts = []string{"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}
+
 // predicts is how many draft layers the engine reads of the checkpoint, where it does. It
 // looks for GLM-OCR's at the outer level, where there are none.
 func (v *view) predicts() (n int64, ok bool) {
@@ -234,7 +238,7 @@ func (v *view) predicts() (n int64, ok bool) {
 	case "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM", "MiMoV2FlashForCausalLM":
 		return 1, true
 	}
-	for _, key := range []string{"num_nextn_predict_layers", "mtp_num_hidden_layers"} {
+	for _, key := range draftCounts {
 		if n, ok := v.model.Config.Int(key); ok {
 			return n, true
 		}

@@ -43,7 +43,7 @@ func (s *setup) resolveDraft() *problem.Error {
 		method = "mtp"
 	}
 	from, known := draftings[method]
-	s.drafts = int64(spec.Tokens)
+	s.drafts, s.drafting = int64(spec.Tokens), from
 	switch {
 	case method == "":
 		return problem.New(problem.MissingField, "speculative.method", nil, "missing, and no draft model is given").
@@ -78,6 +78,12 @@ func (s *setup) resolveMTP(asked int) *problem.Error {
 		return problem.New(problem.Unsupported, "speculative.method", "mtp", "Unsupported speculative method: 'mtp'").
 			WithHint("the checkpoint has no draft layers that the engine can load")
 	}
+	for _, key := range draftCounts {
+		if s.v.model.Config.IsNull(key) {
+			return problem.New(problem.BadValue, s.v.field(key), nil, "null, and the draft's layers are counted by it").
+				WithHint("the number of the checkpoint's draft layers, or a plan without a draft")
+		}
+	}
 	if s.drafts == 0 {
 		s.drafts = int64(max(len(s.v.model.Draft), 1))
 		return nil
@@ -90,6 +96,17 @@ func (s *setup) resolveMTP(asked int) *problem.Error {
 		s.v = s.v.withDraft(s.v.model.Draft[:s.drafts])
 	}
 	return nil
+}
+
+// checkDraft refuses what the class of the checkpoint's own draft refuses, which is built after
+// the target's (models/nemotron_h_mtp.py).
+func (s *setup) checkDraft() *problem.Error {
+	n, _ := s.v.predicts()
+	if s.drafting != ownLayers || s.v.model.Family != "nemotron_h" || n == 1 {
+		return nil
+	}
+	return problem.New(problem.Unsupported, s.v.field("num_nextn_predict_layers"), n, "Only one MTP layer is supported for NemotronH-MTP").
+		WithHint("plan without a draft")
 }
 
 // inkling tells that mtp_config counts the draft layers (models/inkling).

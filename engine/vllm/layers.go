@@ -221,7 +221,9 @@ func (s *setup) place(lc *layerCache) *problem.Error {
 			return nil
 		}
 	}
-	w.sinks = w.sinks && !w.encoder // an encoder's attention does not ask for them (attention/encoder_only_attention.py)
+	if w.encoder { // whose attention does not ask for them (attention/encoder_only_attention.py)
+		w.sinks, w.prefix = false, false
+	}
 	by, choice := s.gpu.choose(&w)
 	if choice != nil {
 		return choice

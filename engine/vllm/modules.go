@@ -37,7 +37,7 @@ func (p *plan) checkModules() *problem.Error {
 			return err
 		}
 	}
-	return cmp.Or(s.checkRotary(), s.checkFloat8(p.caches), s.checkExperts(), s.checkRouting(), s.checkWorld(), p.checkSources(), s.checkPieces(), p.checkDeepStack(), p.checkExpertStages(), p.checkTied())
+	return cmp.Or(s.checkRotary(), s.checkFloat8(p.caches), s.checkExperts(), s.checkRouting(), s.checkWorld(), p.checkSources(), s.checkPieces(), p.checkDeepStack(), p.checkExpertStages(), p.checkTied(), s.checkDraft())
 }
 
 // ownClass is the class that has a head, of an embedding model the one it was made of.

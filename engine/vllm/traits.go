@@ -14,11 +14,12 @@ import (
 // Traits are what the engine's registry makes of a config: the class that serves it, and
 // what that class can do.
 type traits struct {
-	arch          string // the architecture that the engine settles on
-	pooling       bool   // served by the pooling runner
-	ownPooler     bool   // its class pools; otherwise a pooler is put on one that generates
-	encoderOnly   bool   // counts as a model that attends in both directions
-	bidirectional bool   // its layers attend in both directions and cache nothing
+	arch        string // the architecture that the engine settles on
+	pooling     bool   // served by the pooling runner
+	ownPooler   bool   // its class pools; otherwise a pooler is put on one that generates
+	encoderOnly bool   // counts as a model that attends in both directions
+	directions
+	bidirectional bool // its layers attend in both directions and cache nothing
 	seqPooling    string
 	tokPooling    string
 	hybrid        bool // layers that keep a state beside attention
@@ -93,17 +94,18 @@ func traitsOf(m *model.Model) (t traits) {
 	if info.is('S') {
 		t.tokPooling = "STEP"
 	}
-	t.attends(c, top)
-	t.bidirectional = t.bidirectional || info.is('b')
-	t.encoderOnly = t.pooling && (t.seqPooling == "CLS" || t.bidirectional)
+	t.directions = t.directionsOf(c, top)
+	t.bidirectional = info.is('b') || t.attention && !t.transformers && asksDirection(m)
+	t.encoderOnly = t.pooling && (t.seqPooling == "CLS" || t.outer || info.is('b'))
+	if !t.transformers {
+		t.refusal = t.directions.refuse(m)
+	}
 	return t
 }
 
-// attends tells which direction the config, or a hook of the architecture, makes attention
-// look (model_executor/models/config.py).
-func (t *traits) attends(c, top *model.Config) {
-	causal, said := top.Bool("is_causal")
-	t.bidirectional = said && !causal
+// hook is what the hook of an architecture makes of attention's directions, where it has a word
+// in that.
+func (t *traits) hook(c, top *model.Config) (both, ruled bool) {
 	flag := func(key string, def bool) bool {
 		if b, ok := top.Bool(key); ok {
 			return b
@@ -113,7 +115,6 @@ func (t *traits) attends(c, top *model.Config) {
 	switch t.arch {
 	case "LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification",
 		"LlamaNemotronVLModel", "LlamaNemotronVLForSequenceClassification":
-		t.bidirectional = true
 		for _, level := range []*model.Config{top, c} {
 			switch pooling, _ := level.Text("pooling"); pooling {
 			case "avg":
@@ -122,17 +123,21 @@ func (t *traits) attends(c, top *model.Config) {
 				t.seqPooling = "CLS"
 			}
 		}
+		return true, true
 	case "VoyageQwen3BidirectionalEmbedModel":
-		t.bidirectional = true
+		return true, true
 	case "Gemma3TextModel":
-		t.bidirectional = flag("use_bidirectional_attention", false)
+		return flag("use_bidirectional_attention", false), true
 	case "D3ForSequenceClassification":
 		mode, _ := top.Object("decision_config").Get("attention_mode")
 		name, _ := mode.Text()
-		t.bidirectional = name == "noncausal_full_attention"
+		return name == "noncausal_full_attention", true
 	case "JinaEmbeddingsV5Model":
-		t.bidirectional = t.bidirectional || !flag("is_decoder", true)
+		if !flag("is_decoder", true) {
+			return true, true
+		}
 	}
+	return false, false
 }
 
 // ownArchitectures are what the engine's own config classes say when a config names no

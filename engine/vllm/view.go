@@ -141,7 +141,7 @@ func (v *view) absorbs(c *model.Config) bool {
 	if v.transformers {
 		return v.rank > 0
 	}
-	if v.bidirectional || !latentTypes[v.model.TextType] {
+	if v.attention || !latentTypes[v.model.TextType] {
 		return false
 	}
 	if v.compressed {
