@@ -15,6 +15,8 @@ var bloom = family{
 			outBias:      true,
 			mlpBias:      true,
 			normBias:     true,
+			square:       true,
+			ungrouped:    true,
 			intermediate: 4 * hidden,
 			rotary:       rotary{none: true},
 			everyStage:   true,

@@ -36,7 +36,7 @@ var siglip = family{
 // textTower is a text encoder with learned positions and biases everywhere.
 func (r *reader) textTower(encoder bool) *Model {
 	m := r.decoder(decoder{
-		encoder: encoder, qkvBias: true, outBias: true, mlpBias: true, normBias: true, norms: []string{"layer_norm1", "layer_norm2"},
+		encoder: encoder, square: true, ungrouped: true, qkvBias: true, outBias: true, mlpBias: true, normBias: true, norms: []string{"layer_norm1", "layer_norm2"},
 		rotary: rotary{none: true},
 	})
 	m.Outer = append([]Param{

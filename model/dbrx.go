@@ -30,6 +30,7 @@ var dbrx = family{
 		r.from("experts", "ffn_config.moe_num_experts")
 		m := r.decoder(decoder{
 			gated:      true,
+			square:     true,
 			heads:      h,
 			experts:    e,
 			untied:     true,

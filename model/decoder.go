@@ -21,6 +21,8 @@ type decoder struct {
 	tied             bool   // head and embedding are one tensor, whatever tie_word_embeddings says
 	windows          []int  // of each layer; nil: as the config says
 	heads            heads  // zero: as the config says
+	square           bool   // heads are as wide as hidden_size divides, whatever head_dim says
+	ungrouped        bool   // as many KV heads as query heads, whatever the config says
 	headless         bool   // there is no attention in any layer
 	depth            int    // layers; 0: num_hidden_layers
 	hidden           int    // width of a layer; 0: hidden_size
@@ -81,6 +83,13 @@ func (r *reader) decoder(d decoder) *Model {
 	case d.heads == (heads{}) && !d.headless:
 		d.heads = r.heads()
 	}
+	view := d.heads
+	if d.square {
+		d.heads = r.quotient(view)
+	}
+	if d.ungrouped {
+		d.heads.kv = view.query
+	}
 	if d.vocab == 0 {
 		d.vocab = r.size("vocab_size")
 	}
@@ -97,9 +106,8 @@ func (r *reader) decoder(d decoder) *Model {
 	if r.err != nil {
 		return m
 	}
-	h := d.heads
 	m.HiddenSize, m.VocabSize, m.TiedEmbeddings = hidden, d.vocab, tied
-	m.QueryHeads, m.KVHeads, m.HeadDim = h.query, h.kv, h.key
+	m.QueryHeads, m.KVHeads, m.HeadDim = view.query, view.kv, view.key
 	m.Experts, m.State = d.experts.count, d.state
 	m.Layers = perKind(kinds, func(k layerKind) *Layer {
 		return &Layer{Caches: d.caches(k), Params: d.params(k, hidden), Local: k.local}

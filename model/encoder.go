@@ -20,14 +20,16 @@ var bert = family{
 	},
 	resolve: func(r *reader) *Model {
 		m := r.decoder(decoder{
-			encoder:  true,
-			qkvBias:  true,
-			outBias:  true,
-			mlpBias:  true,
-			normBias: true,
-			norms:    []string{"attention.output.LayerNorm", "output.LayerNorm"},
-			rotary:   rotary{none: true},
-			names:    bertNames,
+			encoder:   true,
+			square:    true,
+			ungrouped: true,
+			qkvBias:   true,
+			outBias:   true,
+			mlpBias:   true,
+			normBias:  true,
+			norms:     []string{"attention.output.LayerNorm", "output.LayerNorm"},
+			rotary:    rotary{none: true},
+			names:     bertNames,
 		})
 		for _, l := range distinct(m.Layers) {
 			for i := range l.Params {

@@ -47,7 +47,7 @@ var (
 		&privacyFilter, &gemma2, &gemma3, &cohere2, &exaone4, &olmo3, &phi3,
 		&mambaOnly, &mamba2Only, &jamba, &nemotronH, &graniteHybrid, &falconH1, &lfm2, &lfm2MoE, &qwen3Next, &qwen3_5,
 		&gptOSS, &laguna, &mimoV2, &llama4, &museGlimmer, &gemma3n, &gemma4, &embeddingGemma2, &kimiLinear,
-		&whisper, &cohereASR, &nemotronParse, &rnj1, &olmoHybrid, &step3p5, &cohere2MoE, &bailingLinear, &miniMax, &recurrentGemma, &zamba2, &bamba, &graniteSWA, &openELM, &bailingV3, &inkling, &glm5Next, &step5, &deepSeekV41, &qwen4Exp, &dory, &domynEdge, &aliceAI,
+		&whisper, &cohereASR, &nemotronParse, &rnj1, &olmoHybrid, &step3p5, &cohere2MoE, &bailingLinear, &miniMax, &recurrentGemma, &zamba2, &bamba, &granite, &openELM, &bailingV3, &inkling, &glm5Next, &step5, &deepSeekV41, &qwen4Exp, &dory, &domynEdge, &aliceAI,
 	}
 )
 

@@ -18,7 +18,7 @@ var chatglm = family{
 	},
 	resolve: func(r *reader) *Model {
 		h := r.heads()
-		layer := h
+		layer := r.quotient(h)
 		grouped := r.flag("multi_query_attention", false)
 		if !grouped {
 			layer.kv = h.query
@@ -39,7 +39,7 @@ var chatglm = family{
 			rotary:       rotary{dim: layer.key / 2, length: r.opt("seq_length", 8192)},
 			names:        chatglmNames,
 		})
-		m.KVHeads = h.kv
+		m.KVHeads, m.HeadDim = h.kv, h.key
 		return m
 	},
 }

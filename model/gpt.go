@@ -15,7 +15,7 @@ var gpt2 = family{
 	types:         []string{"gpt2"},
 	resolve: func(r *reader) *Model {
 		d := r.gpt()
-		d.everyStage, d.squareOut = true, true
+		d.everyStage, d.squareOut, d.square, d.ungrouped = true, true, true, true
 		d.transposed = true // Conv1D keeps [in, out]
 		return r.decoder(d)
 	},
@@ -94,6 +94,8 @@ var gptJ = family{
 			normBias:     true,
 			headBias:     true,
 			squareOut:    true,
+			square:       true,
+			ungrouped:    true,
 			norms:        []string{"ln_1"},
 			intermediate: r.gptInner(),
 			rotary:       rotary{dim: r.opt("rotary_dim", 0)},

@@ -26,6 +26,7 @@ var internlm2 = family{
 	resolve: func(r *reader) *Model {
 		return r.decoder(decoder{
 			gated:      true,
+			square:     true,
 			norms:      []string{"attention_norm", "ffn_norm"},
 			everyStage: true,
 			byGroup:    true,

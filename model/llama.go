@@ -1,17 +1,17 @@
 package model
 
 // llama is the decoder that most open checkpoints share: RMS norm, rotary attention with
-// grouped KV heads, a gated MLP. Mistral, Yi, Granite, Solar and many others are it under
+// grouped KV heads, a gated MLP. Mistral, Yi, Solar and many others are it under
 // other names: they scale or rotate differently, which no size depends on (vllm llama.py,
-// granite.py, solar.py, ernie45.py, teleflm.py; transformers modeling_smollm3.py).
+// solar.py, ernie45.py, teleflm.py; transformers modeling_smollm3.py).
 var llama = family{
 	name: "llama",
 	architectures: []string{"LlamaForCausalLM", "LLaMAForCausalLM", "MistralForCausalLM", "Ministral3ForCausalLM",
 		"AquilaForCausalLM", "AquilaModel", "XverseForCausalLM", "InternLM3ForCausalLM", "TeleChat3ForCausalLM",
-		"TeleFLMForCausalLM", "IQuestCoderForCausalLM", "GraniteForCausalLM", "SolarForCausalLM", "SmolLM3ForCausalLM",
+		"TeleFLMForCausalLM", "IQuestCoderForCausalLM", "SolarForCausalLM", "SmolLM3ForCausalLM",
 		"Ernie4_5ForCausalLM", "YiForCausalLM", "CwmForCausalLM"},
-	types: []string{"llama", "mistral", "ministral", "ministral3", "internlm3", "aquila", "xverse", "granite", "solar",
-		"smollm3", "ernie4_5", "teleflm", "Yi", "paddleocr_vl_text", "cwm", "granite4_vision_text"},
+	types: []string{"llama", "mistral", "ministral", "ministral3", "internlm3", "aquila", "xverse", "solar",
+		"smollm3", "ernie4_5", "teleflm", "Yi", "paddleocr_vl_text", "cwm"},
 	resolve: func(r *reader) *Model { return r.decoder(r.llama()) },
 }
 

@@ -11,6 +11,7 @@ var molmo = family{
 	resolve: func(r *reader) *Model {
 		d := decoder{
 			gated:        true,
+			square:       true,
 			qkvBias:      r.flag("qkv_bias", false),
 			intermediate: r.size("intermediate_size") / 2,
 			vocab:        r.opt("embedding_size", r.size("vocab_size")),

@@ -18,6 +18,8 @@ var opt = family{
 			outBias:      bias,
 			mlpBias:      bias,
 			normBias:     true,
+			square:       true,
+			ungrouped:    true,
 			norms:        []string{"self_attn_layer_norm", "final_layer_norm"},
 			intermediate: r.size("ffn_dim"),
 			positions:    r.size("max_position_embeddings") + 2,

@@ -14,7 +14,7 @@ var qwen2 = family{
 	types: []string{"qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_audio",
 		"qwen2_5_omni_text", "qwen2_5_omni_thinker"},
 	resolve: func(r *reader) *Model {
-		d := decoder{gated: true, qkvBias: true}
+		d := decoder{gated: true, square: true, qkvBias: true}
 		if r.flag("qk_norm", false) {
 			d.qkNorm = normPerHead
 		}

@@ -86,7 +86,7 @@ func (r *reader) rope(params *checkpoint.Object, at rotary, width int) Rope {
 	}
 	if out.Dim == 0 {
 		out.Dim = width
-		if part, ok := r.partial(params); ok && part > 0 && part <= 1 && out.Type != "proportional" {
+		if part, ok := r.partial(params); ok && !r.turnsWhole(out.Type) && part > 0 && part <= 1 && out.Type != "proportional" {
 			out.Dim = int(float64(width) * part)
 		}
 	}
@@ -109,6 +109,20 @@ func (r *reader) rope(params *checkpoint.Object, at rotary, width int) Rope {
 // countedByToken are text models whose positions never exceed the tokens, so that tables
 // for parts of a position are no longer than others (vllm qwen3_vl.py, mrope_positions_factor).
 var countedByToken = []string{"qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp_text"}
+
+// turnWhole are text models whose class turns heads whole, whatever part the file gives: by the
+// type of scaling, "" any (the modelling files of transformers; vllm bert_with_rope.py,
+// falcon_h1.py, k2_horizon.py).
+var turnWhole = map[string]string{
+	"arcee": "default", "doge": "default", "dots1": "default", "eurobert": "default", "falcon_h1": "default", "gte": "", "helium": "default",
+	"hunyuan_v1_dense": "dynamic", "jais2": "default", "k2_horizon": "default", "nanochat": "default", "new": "", "olmo": "default",
+	"olmo2": "default", "olmo3": "default", "seed_oss": "default", "smollm3": "default", "starcoder2": "default",
+}
+
+func (r *reader) turnsWhole(scaling string) bool {
+	of, ok := turnWhole[r.ModelType()]
+	return ok && (of == "" || of == scaling || scaling == "default")
+}
 
 // partial is the part of a head that turns.
 func (r *reader) partial(params *checkpoint.Object) (float64, bool) {

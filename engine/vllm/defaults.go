@@ -190,8 +190,9 @@ func (s *setup) resolveCaching() *problem.Error {
 		whole := v.encoderOnly || v.seqPooling == "MEAN" || v.seqPooling == "CLS" || v.tokPooling == "STEP"
 		s.chunked, s.prefixCaching = !whole, !whole && !(v.attentionFree && v.ownPooler)
 	default:
-		s.chunked = !v.encoderDecode
-		s.prefixCaching = !v.attentionFree && !v.encoderDecode && !(v.hybrid && s.rules.opaqueStates)
+		whole := v.encoderDecode && !v.hybrid && !v.attentionFree
+		s.chunked = !whole
+		s.prefixCaching = !v.attentionFree && !whole && !(v.hybrid && s.rules.opaqueStates)
 	}
 	if b := s.opt.EnableChunkedPrefill; b != nil {
 		s.chunked = *b
@@ -276,7 +277,13 @@ func (s *setup) resolveBatch() *problem.Error {
 			"max_num_batched_tokens (%d) must be greater than or equal to max_num_seqs (%d).", s.tokens, s.seqs).
 			WithHint("max_num_seqs %d or less", s.tokens)
 	}
-	if givenTokens && !s.chunked && s.tokens < s.maxLen {
+	if s.v.encoderDecode { // the scheduler's own word (config/scheduler.py), after a step's default
+		s.chunked = false
+		if v := s.v; v.hybrid && s.prefixCaching {
+			return problem.New(problem.BadValue, "is_encoder_decoder", true, "Chunked prefill is required for Mamba prefix caching.").WithHint("enable_prefix_caching false")
+		}
+	}
+	if !s.chunked && s.tokens < s.maxLen && (givenTokens || s.v.encoderDecode) {
 		return problem.New(problem.BadValue, "max_num_batched_tokens", s.tokens,
 			"max_num_batched_tokens (%d) is smaller than max_model_len (%d), and chunked prefill is off.", s.tokens, s.maxLen).
 			WithHint("max_num_batched_tokens %d", s.maxLen)

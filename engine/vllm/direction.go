@@ -16,7 +16,7 @@ var asked = []string{"apertus", "aria", "decilm", "deepseek", "gemma3", "glm4_mo
 	"pangu", "phi3", "qwen2", "qwen3", "qwen3_5", "qwen3_next", "qwen4_exp", "telechat2"}
 
 // notAsked are the model types of those families whose class has an attention of its own.
-var notAsked = []string{"cwm", "granite", "granite4_vision_text", "smollm3", "solar"}
+var notAsked = []string{"cwm", "smollm3", "solar"}
 
 // directions are where the engine reads that attention looks in both: a pooler asks the outer
 // level, attention its own config.

@@ -408,6 +408,10 @@ func (s *setup) wants(lc *layerCache) (want, *problem.Error) {
 	return w, err
 }
 
+// oneOwner are the families whose classes do not replicate a KV head (models/gpt_oss.py,
+// openai_privacy_filter.py, openpangu.py).
+var oneOwner = []string{"gpt_oss", "openai_privacy_filter", "pangu_pro_moe"}
+
 // kvHeads is how many of a layer's KV heads a rank holds: a share, or one that other ranks
 // hold as well (linear.py, QKVParallelLinear).
 func (s *setup) kvHeads(heads int64) (int64, *problem.Error) {
@@ -417,7 +421,7 @@ func (s *setup) kvHeads(heads int64) (int64, *problem.Error) {
 		return 0, problem.New(problem.BadValue, s.v.field("num_key_value_heads"), heads, "no KV heads")
 	case heads%tp == 0:
 		return heads / tp, nil
-	case tp%heads != 0 || s.v.model.TextType == "gpt_oss" || s.v.arch == "PanguProMoEV2ForCausalLM": // whose classes do not replicate
+	case tp%heads != 0 || slices.Contains(oneOwner, s.v.model.Family):
 		return 0, s.indivisible("num_key_value_heads", heads)
 	}
 	return 1, nil
@@ -528,9 +532,10 @@ func (s *setup) classify(lc *layerCache) {
 	case c.Kind == model.Chunked:
 		sp.Class, sp.Chunk = chunkedLocal, int64(c.Window)
 		return
-	case c.Kind == model.Sliding:
+	case !s.v.windowed(lc):
+	case c.Kind == model.Sliding && !s.v.uniform():
 		window = int64(c.Window)
-	case c.Kind == model.Full:
+	case c.Kind == model.Sliding, c.Kind == model.Full, c.Kind == model.Latent && !s.v.mla:
 		window = s.v.windowOnly
 	}
 	if window == 0 {

@@ -32,12 +32,15 @@ var (
 // the first attention's, the first experts', those of all layers, and what the whole looks at.
 func (p *plan) checkModules() *problem.Error {
 	s := &p.setup
+	if err := s.checkAlike(); err != nil {
+		return err
+	}
 	if !s.v.transformers { // which builds the projections of all layers before any attention
 		if err := s.checkProjections(); err != nil {
 			return err
 		}
 	}
-	return cmp.Or(s.checkRotary(), s.checkFloat8(p.caches), s.checkExperts(), s.checkRouting(), s.checkWorld(), p.checkSources(), s.checkPieces(), p.checkDeepStack(), p.checkExpertStages(), p.checkTied(), s.checkDraft())
+	return cmp.Or(s.checkRotary(), s.checkChunks(), s.checkFloat8(p.caches), s.checkExperts(), s.checkRouting(), s.checkWorld(), p.checkSources(), s.checkPieces(), p.checkDeepStack(), p.checkExpertStages(), p.checkTied(), s.checkDraft())
 }
 
 // ownClass is the class that has a head, of an embedding model the one it was made of.
@@ -305,6 +308,21 @@ var v4Ropes = map[string]string{"main": "uncompressed", "compress": "compressed"
 // from a sibling with images (models/config.py, Qwen3_5ForCausalLMConfig).
 func (v *view) oneDimensional() bool {
 	return v.arch == "Qwen3_5ForCausalLM" || v.arch == "Qwen3_5MoeForCausalLM"
+}
+
+// chunking are the families that hand dual chunk attention on to their backend: each class
+// reads it of its config (models/qwen2.py and those built alike).
+var chunking = []string{"iquest_loopcoder", "k2_horizon", "mimo", "qwen2", "qwen2_moe", "qwen3", "qwen3_5", "qwen3_moe", "qwen3_next", "qwen4_exp"}
+
+// checkChunks refuses dual chunk attention (arXiv 2402.17463), for which no backend is left.
+func (s *setup) checkChunks() *problem.Error {
+	const key = "dual_chunk_attention_config"
+	v := s.v
+	if v.transformers || !slices.Contains(chunking, v.model.Family) || v.model.Config.Object(key) == nil {
+		return nil
+	}
+	return problem.New(problem.Unsupported, v.field(key), nil, "no attention backend takes dual chunk attention").
+		WithHint(`--hf-overrides '{"dual_chunk_attention_config": null}' serves full attention`)
 }
 
 func total(list []checkpoint.Value) (sum int64) {

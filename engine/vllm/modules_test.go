@@ -17,6 +17,8 @@ func TestModules(t *testing.T) {
 			"moe_intermediate_size": 256, "intermediate_size": 1024, "mlp_only_layers": [0, 1], "torch_dtype": "bfloat16"`
 		llama = `{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 512, "vocab_size": 1024,
 			"num_attention_heads": 8, "intermediate_size": 1024, "torch_dtype": "bfloat16"`
+		qwen2 = `{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 512, "vocab_size": 1024,
+			"num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 1024, "torch_dtype": "bfloat16"`
 		qwen2VL = `{"architectures": ["Qwen2VLForConditionalGeneration"], "model_type": "qwen2_vl", "num_hidden_layers": 2, "hidden_size": 512, "vocab_size": 1024,
 			"num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 1024, "torch_dtype": "bfloat16"` // heads of 128, of which 64 pairs turn
 	)
@@ -37,6 +39,10 @@ func TestModules(t *testing.T) {
 		{"sections of less", qwen2VL + `, "rope_scaling": {"type": "mrope", "mrope_section": [16, 16, 16]}}`, "h100", layout.Layout{}, engine.Options{}, problem.BadValue},
 		{"sections of less, after columns of which a rank has 128", qwen2VL + `, "rope_scaling": {"type": "mrope", "mrope_section": [16, 16, 16]},
 			"quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 256]}}`, "h100", layout.Layout{TP: 4}, engine.Options{}, problem.NotDivisible},
+		{"chunks of attention", qwen3MoE + `, "dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192}}`, "h100", layout.Layout{}, engine.Options{}, problem.Unsupported},
+		{"chunks of attention, of a class that reads none", llama + `, "dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192}}`, "h100", layout.Layout{}, engine.Options{}, ""},
+		{"windows after some layers", qwen2 + `, "use_sliding_window": true, "sliding_window": 512, "max_window_layers": 1}`, "h100", layout.Layout{}, engine.Options{}, problem.Unsupported},
+		{"windows after all", qwen2 + `, "use_sliding_window": true, "sliding_window": 512, "max_window_layers": 2}`, "h100", layout.Layout{}, engine.Options{}, ""},
 		{"e5m2 beside fp8 weights", llama + `, "quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic"}}`, "h100", layout.Layout{},
 			engine.Options{KVCacheDType: "fp8_e5m2"}, problem.Unsupported},
 		{"fp8 latents before Ada", mla + `}`, "a100", layout.Layout{}, engine.Options{KVCacheDType: "fp8"}, problem.Unsupported},

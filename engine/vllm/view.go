@@ -327,21 +327,6 @@ func prefixLM(c, top *model.Config, kind string) bool {
 	return prefixTypes[kind]
 }
 
-// windowOfAll is the window of a model without layer_types, or whose layers are all of
-// the sliding type: the engine gives it to every layer that has none of its own
-// (engine/arg_utils.py, create_engine_config).
-func windowOfAll(c *model.Config) int64 {
-	if types, ok := c.List("layer_types"); ok {
-		for _, t := range types {
-			if s, _ := t.Text(); s != "sliding_attention" {
-				return 0
-			}
-		}
-	}
-	n, _ := c.Int("sliding_window")
-	return max(n, 0)
-}
-
 // sinksOf tells which layers have attention sinks (the sinks= of each model class).
 func sinksOf(m *model.Model) sinkRule {
 	flag := func(key string) bool {
@@ -349,7 +334,7 @@ func sinksOf(m *model.Model) sinkRule {
 		return b
 	}
 	switch {
-	case m.TextType == "gpt_oss", m.TextType == "openai_privacy_filter":
+	case m.TextType == "gpt_oss", m.TextType == "openai_privacy_filter", strings.HasPrefix(m.Family, "granite") && hasSinks(m):
 		return allSinks
 	case strings.HasPrefix(m.TextType, "mimo_v2"):
 		window, full := flag("add_swa_attention_sink_bias"), flag("add_full_attention_sink_bias")
@@ -363,6 +348,11 @@ func sinksOf(m *model.Model) sinkRule {
 		}
 	}
 	return noSinks
+}
+
+// hasSinks tells whether layers have sinks among their parameters.
+func hasSinks(m *model.Model) bool {
+	return len(m.Layers) > 0 && slices.ContainsFunc(m.Layers[0].Params, func(p model.Param) bool { return strings.HasSuffix(p.Name, ".sinks") })
 }
 
 // ssmDType is the dtype of recurrent states that a hook of the architecture takes from the

@@ -269,7 +269,7 @@ def describe(cls, known, report):
     if rope:
         entry["rope"] = rope
     if not by_init and hasattr(cls, "__class_validators__"):
-        conditions = unwanted(cls) + checks(cls, fields, report)
+        conditions = unwanted(cls) + unsettable(cls) + checks(cls, fields, report)
         if conditions:
             entry["checks"] = conditions
         owner = next((c for c in cls.__mro__ if "validate_layer_type" in c.__dict__), None)
@@ -419,6 +419,22 @@ def unwanted(cls):
         if isinstance(st, formulas.ast.If) and isinstance(st.body[0], formulas.ast.Raise):
             popped = formulas.re.fullmatch(r"kwargs\.pop\('(\w+)', False\)", formulas.ast.unparse(st.test))
             out += [f"given('{popped[1]}', False)"] if popped else []
+    return out
+
+
+def unsettable(cls):
+    """Names that the class computes and a file must not give, as conditions."""
+    out = []
+    for name in sorted(set(dir(cls)) - set(dir(PreTrainedConfig))):
+        held = getattr(cls, name)
+        if isinstance(held, property) and held.fset is None:
+            try:
+                cls(**{name: 1})
+            except AttributeError as e:
+                names = [name] + [k for k, v in cls.attribute_map.items() if v == name]
+                out += [f"isgiven('{n}')" for n in names] if "no setter" in str(e) else []
+            except Exception:  # a value of another kind is asked for first: it is popped, not set
+                pass
     return out
 
 
