@@ -1,12 +1,12 @@
 package model
 
-import "slices"
+import "strings"
 
 // cohere2 has three sliding layers to each full one; attention and MLP run side by side
 // after one layer norm, whose bias the engines leave out. The head is the embedding.
 var cohere2 = family{
 	name:          "cohere2",
-	architectures: cohere2Native,
+	architectures: []string{"Cohere2ForCausalLM", "Cohere2Model", "Cohere2VisionForConditionalGeneration"},
 	types:         []string{"cohere2"},
 	resolve: func(r *reader) *Model {
 		d := decoder{gated: true, norms: []string{"input_layernorm"}, tied: true, everyStage: true, windows: r.cohere2Windows()}
@@ -20,12 +20,10 @@ var cohere2 = family{
 	},
 }
 
-// cohere2Native are the architectures that the engines serve by a class of their own.
-var cohere2Native = []string{"Cohere2ForCausalLM", "Cohere2Model", "Cohere2VisionForConditionalGeneration"}
-
-// cohere2Wrapped reports whether Transformers' own modules serve the model.
+// cohere2Wrapped reports whether Transformers' own modules serve the model, as inside of another's
+// wrapper.
 func (r *reader) cohere2Wrapped() bool {
-	return r.arch != "" && !slices.Contains(cohere2Native, r.arch)
+	return r.arch != "" && !strings.HasPrefix(r.arch, "Cohere2")
 }
 
 // cohere2Windows are the windows as the serving class counts them: a sliding layer sees

@@ -6,11 +6,18 @@ import (
 	"headcount/problem"
 )
 
+// jambaScores stand beside the language-model head, which the class keeps.
+func jambaScores(c *Config, hidden, vocab, labels int) []Param {
+	head := Param{Name: "lm_head.weight", Part: Head, Rows: vocabulary(vocab), Cols: whole(hidden), Stage: EveryStage}
+	return append(scores(c, hidden, vocab, labels), head)
+}
+
 // jamba has one attention layer to seven of Mamba-1, and routed experts in every other
 // layer (vllm jamba.py). It shards its head apart from the embedding, tied or not.
 var jamba = family{
 	name:          "jamba",
 	architectures: []string{"JambaForCausalLM", "JambaModel", "JambaForSequenceClassification"},
+	heads:         map[string]taskHead{"ForSequenceClassification": jambaScores},
 	types:         []string{"jamba"},
 	resolve: func(r *reader) *Model {
 		layers, hidden, view := r.layers(), r.size("hidden_size"), r.heads()

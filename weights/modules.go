@@ -137,8 +137,14 @@ func (q *quantised) packs(outer int) bool {
 	return q != nil && slices.ContainsFunc(q.towers.modules, func(m module) bool { return slices.Contains(m.params, outer) })
 }
 
-// headScheme is how a language-model head is kept.
+// scoreWeight is what projects a state to labels.
+const scoreWeight = "score.weight"
+
+// headScheme is how a language-model head is kept, or what scores labels in its place.
 func headScheme(m *model.Model, rules *method) (*scheme, error) {
+	if slices.ContainsFunc(m.Outer, func(p model.Param) bool { return p.Name == scoreWeight }) {
+		return scoreScheme(m.Config, rules)
+	}
 	s, err := rules.scheme(target{path: "lm_head", kind: headModule})
 	switch {
 	case s == nil || err != nil:
@@ -149,6 +155,20 @@ func headScheme(m *model.Model, rules *method) (*scheme, error) {
 		return nil, nil
 	}
 	return s, nil
+}
+
+// scoreScheme is that of the projection to labels, a linear module like others unless it is made
+// of rows of the language-model head (vllm adapters.py, as_seq_cls_model).
+func scoreScheme(c *model.Config, rules *method) (*scheme, error) {
+	for _, key := range []string{"classifier_from_token", "method"} {
+		if _, ok := c.Value(key); ok {
+			return nil, nil
+		}
+		if _, ok := c.Top().Value(key); ok {
+			return nil, nil
+		}
+	}
+	return rules.scheme(target{path: "score", kind: linearModule})
 }
 
 func isHead(p model.Param) bool { return p.Part == model.Head && p.Cols.Size > 0 }

@@ -234,7 +234,7 @@ func (t *tally) module(params []model.Param, m *module, times int64) {
 	_, width := t.shape(first)
 	alone := t.alone(params, m)
 	for _, tensor := range t.tensors(m.scheme, first) {
-		if tensor.hold.counts() {
+		if tensor.hold.counts() && first.Name != scoreWeight { // of few labels less than a piece is left, and nothing said
 			t.checkPieces(params, m, &tensor)
 		}
 		n, joined := int64(0), int64(0)

@@ -113,7 +113,8 @@ func newView(m *model.Model) *view {
 		v.chunked = true
 	}
 	v.alibi = alibi(m)
-	v.prefix = v.multimodal && prefixLM(c, top, v.kind)
+	_, nested := c.Nested()
+	v.prefix = (v.multimodal || nested) && prefixLM(c, top, v.kind)
 	v.sinks = sinksOf(m)
 	if m.TextType == "hy_v4" {
 		v.latentSink, _ = m.Config.Bool("learnable_sink")
@@ -121,7 +122,7 @@ func newView(m *model.Model) *view {
 	v.windowOnly = windowOfAll(c)
 	if strings.HasPrefix(m.TextType, "gemma4") || strings.HasPrefix(v.kind, "gemma4") {
 		v.fa4 = v.headSizes() > 1
-		if v.prefix {
+		if v.prefix && v.multimodal {
 			v.item = gemma4Video
 		}
 	}
