@@ -20,6 +20,11 @@ type family struct {
 	// KV heads; none when no field of the class can. nil: the field that the class has.
 	kvHeads func(c *Config, n int) []Edit
 
+	// textOnly: its ...ForCausalLM is the language model alone, also of a file that nests its
+	// config beside towers (get_text_config in vllm qwen3_5.py, gemma4.py, models/glm5next,
+	// minimax_m3 and qwen4_exp).
+	textOnly bool
+
 	// heads are the family's own heads of tasks other than language modelling, by how the
 	// architecture's name ends.
 	heads map[string]taskHead

@@ -10,7 +10,8 @@ import (
 // own. The sparse model has routed experts beside each layer's MLP (vllm gemma4.py;
 // gemma4_mm.py wraps it beside towers).
 var gemma4 = family{
-	name: "gemma4",
+	name:     "gemma4",
+	textOnly: true,
 	architectures: []string{"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4UnifiedForConditionalGeneration",
 		"Gemma4TextModel", "Gemma4Model", "DiffusionGemmaForBlockDiffusion"},
 	types: []string{"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "diffusion_gemma", "diffusion_gemma_text"},

@@ -11,6 +11,7 @@ import (
 // (vllm models/glm5next).
 var glm5Next = family{
 	name:          "glm5_next",
+	textOnly:      true,
 	architectures: []string{"Glm5NextForCausalLM", "Glm5NextForConditionalGeneration"},
 	types:         []string{"glm5_next", "glm5_next_text"},
 	resolve: func(r *reader) *Model {

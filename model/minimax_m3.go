@@ -12,6 +12,7 @@ import (
 // attention and in MLP (vllm models/minimax_m3).
 var minimaxM3 = family{
 	name:          "minimax_m3",
+	textOnly:      true,
 	architectures: []string{"MiniMaxM3SparseForCausalLM", "MiniMaxM3SparseForConditionalGeneration"},
 	types:         []string{"minimax_m3_text"},
 	resolve: func(r *reader) *Model {

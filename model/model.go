@@ -52,6 +52,9 @@ type Model struct {
 	// WeightsUnknown says that it is not known.
 	Towers bool
 
+	// TextOnly: the architecture is the language model alone, whatever else the file describes.
+	TextOnly bool
+
 	// WeightsUnknown says why Params cannot be relied on (a tower whose rule is not known);
 	// empty when they are exact.
 	WeightsUnknown string

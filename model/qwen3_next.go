@@ -21,7 +21,8 @@ var qwen3Next = family{
 // qwen3_5 is Qwen3-Next's layer without its fused projections, dense or with experts in
 // every layer, alone or beside a tower (vllm qwen3_5.py).
 var qwen3_5 = family{
-	name: "qwen3_5",
+	name:     "qwen3_5",
+	textOnly: true,
 	architectures: []string{"Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM", "Qwen3_5ForConditionalGeneration",
 		"Qwen3_5MoeForConditionalGeneration", "Qwen3_5Model", "Qwen3_5MoeModel", "MiniCPMV4_6ForConditionalGeneration",
 		"D3ForSequenceClassification", "ClefFlashForJointSchema"},

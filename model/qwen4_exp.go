@@ -11,6 +11,7 @@ import (
 // run of them; the keys of the last run wait in a ring (vllm models/qwen4_exp).
 var qwen4Exp = family{
 	name:          "qwen4_exp",
+	textOnly:      true,
 	architectures: []string{"Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration"},
 	types:         []string{"qwen4_exp", "qwen4_exp_text"},
 	resolve: func(r *reader) *Model {

@@ -54,7 +54,9 @@ func (m *Model) finish(c *Config, f *family) {
 		}
 	}
 	m.Quantization, _ = c.Quantization()
-	if c.towers() || towerOf(m.Architecture, c) != nil {
+	m.TextOnly = f.textOnly && !strings.HasSuffix(m.Architecture, "ForConditionalGeneration") &&
+		slices.Contains(f.architectures, stem(m.Architecture)+"ForCausalLM")
+	if c.towers() && !m.TextOnly || towerOf(m.Architecture, c) != nil {
 		m.addTowers(c)
 	}
 	if m.WeightsUnknown == "" {

@@ -88,10 +88,6 @@ func (s *setup) checkWrapped() *problem.Error {
 	return wrappedRefusal(s.v.model.Config, int64(s.layout.TP), s.layout.PP)
 }
 
-// inner are the families whose text-only classes read the text config of a file that nests one
-// (get_text_config in models/qwen3_5.py, gemma4.py, models/glm5next, minimax_m3, qwen4_exp).
-var inner = []string{"gemma4", "glm5_next", "minimax_m3", "qwen3_5", "qwen4_exp"}
-
 // checkClass refuses a config that the model's class is not written for.
 func (s *setup) checkClass() *problem.Error {
 	v, c := s.v, s.v.model.Config
@@ -126,7 +122,7 @@ func (s *setup) checkClass() *problem.Error {
 		return problem.New(problem.Unsupported, v.field("tie_word_embeddings"), true, "GPT-J's head has a bias and is a tensor of its own")
 	case nested && startsWith(v.arch, builtByName) && nameless(c):
 		return problem.New(problem.Unsupported, path+".architectures", nil, "No model architectures are specified, and Transformers has no class for a decoder of type %s", c.ModelType())
-	case nested && !v.multimodal && !slices.Contains(inner, v.model.Family):
+	case nested && !v.multimodal && !v.model.TextOnly:
 		return problem.New(problem.Unsupported, path, nil, "%s reads the outer level, which holds no language model", v.arch)
 	}
 	return nil
