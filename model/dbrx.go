@@ -31,6 +31,7 @@ var dbrx = family{
 		m := r.decoder(decoder{
 			gated:      true,
 			square:     true,
+			squareOut:  true,
 			heads:      h,
 			experts:    e,
 			untied:     true,

@@ -415,10 +415,20 @@ func mixedModelOpt(block, o *checkpoint.Object, excluded *exclusions) (*method, 
 		}
 		return s, err
 	}}
-	if scheme := block.Dict("kv_cache_scheme"); o.Text("kv_cache_quant_algo") != "" || scheme.Text("type") == "float" && scheme.FirstInt("num_bits") == 8 {
+	if MixedScales(block) {
 		out.scales = fourScales
 	}
 	return out, nil
+}
+
+// MixedScales reports whether a quantization_config of ModelOpt's mixed precision gives the
+// caches of attention scales (modelopt.py, ModelOptMixedPrecisionConfig.get_quant_method).
+func MixedScales(block *checkpoint.Object) bool {
+	if inner := block.Dict("quantization"); inner != nil {
+		return inner.Text("kv_cache_quant_algo") != ""
+	}
+	scheme := block.Dict("kv_cache_scheme")
+	return scheme.Text("type") == "float" && scheme.FirstInt("num_bits") == 8
 }
 
 // algorithmOf finds a module, what it joins, or what is inside of it, as experts are

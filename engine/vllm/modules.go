@@ -8,6 +8,7 @@ import (
 	"headcount/checkpoint"
 	"headcount/model"
 	"headcount/problem"
+	"headcount/weights"
 )
 
 // moreExperts are the classes whose experts are at least as many as the ranks, and
@@ -214,8 +215,10 @@ func onTriton(lc layerCache) bool {
 // scalesCaches reports whether the checkpoint's quantisation has scales for caches.
 func (s *setup) scalesCaches() bool {
 	switch s.quant {
-	case "fp8", "deepseek_v4_fp8", "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "quark":
+	case "fp8", "deepseek_v4_fp8", "modelopt", "modelopt_fp4", "modelopt_mxfp8", "quark":
 		return true
+	case "modelopt_mixed":
+		return weights.MixedScales(s.v.quantBlock)
 	case "compressed-tensors":
 		block := s.v.model.Config.Top().Object("quantization_config")
 		return block.Dict("kv_cache_scheme") != nil
