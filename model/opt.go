@@ -19,6 +19,7 @@ var opt = family{
 			mlpBias:      bias,
 			normBias:     true,
 			square:       true,
+			squareOut:    true,
 			ungrouped:    true,
 			norms:        []string{"self_attn_layer_norm", "final_layer_norm"},
 			intermediate: r.size("ffn_dim"),

@@ -88,10 +88,18 @@ func (s *setup) checkWrapped() *problem.Error {
 	return wrappedRefusal(s.v.model.Config, int64(s.layout.TP), s.layout.PP)
 }
 
+// even are the families whose classes want heads to fill the width (models/bert.py,
+// bert_with_rope.py, falcon.py, molmo.py, molmo2.py, siglip.py, stablelm.py;
+// modeling_camembert.py, modeling_gpt_bigcode.py).
+var even = []string{"bert", "falcon", "gpt_bigcode", "gte_new", "molmo", "molmo2", "nomic_bert", "siglip", "stablelm"}
+
 // checkClass refuses a config that the model's class is not written for.
 func (s *setup) checkClass() *problem.Error {
 	v, c := s.v, s.v.model.Config
 	path, nested := c.Nested()
+	if slices.Contains(even, v.model.Family) && int64(v.model.HiddenSize)%v.queries != 0 {
+		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "the width, %d, is not a multiple of it", v.model.HiddenSize)
+	}
 	switch {
 	case v.transformers:
 	case v.arch == "ChatGLMModel" || v.arch == "ChatGLMForConditionalGeneration":
@@ -102,8 +110,6 @@ func (s *setup) checkClass() *problem.Error {
 	case v.arch == "VoxtralForConditionalGeneration" && c.Params() == nil:
 		return problem.New(problem.Unsupported, "audio_config", nil, "the model's class reads params.json, not Transformers' config").
 			WithHint("--config-format mistral, with the checkpoint's params.json")
-	case v.arch == "NomicBertModel" && int64(v.model.HiddenSize)%v.queries != 0:
-		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "the width, %d, is not a multiple of it", v.model.HiddenSize)
 	case v.arch == "MolmoForCausalLM" && isTrue(c, "weight_tying"):
 		return problem.New(problem.Unsupported, v.field("weight_tying"), true, "the class cannot tie its head")
 	case v.arch == "Phi3VForCausalLM" && !separated(c.Top()):
