@@ -110,6 +110,55 @@ func TestDrawIsSeeded(t *testing.T) {
 	}
 }
 
+// A given field is one that the file lacked, beside the depth and what follows from it.
+func TestGivenFields(t *testing.T) {
+	g, err := NewBases("vllm", filepath.Join(shared.Root(), "testdata", "difftest", "bases.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := map[string]bool{}
+	for n := range uint64(400) {
+		d, err := g.Given("H100", 7, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := g.base(d.File)
+		text, now := decoderOf(was), decoderOf(object(t, d.Config))
+		more := 0
+		for key, value := range now {
+			if _, foreigner := foreign[key]; foreigner && text[key] == nil && value != nil && !(key == "sliding_window" && text["layer_types"] == nil && now["layer_types"] != nil) {
+				given[key] = true
+				more++
+			}
+		}
+		if more != 1 {
+			t.Errorf("%s of %s: %d fields more", d.ID, d.File, more)
+		}
+	}
+	if len(given) < len(foreign)-2 {
+		t.Errorf("%d of %d fields are ever given", len(given), len(foreign))
+	}
+}
+
+func object(t *testing.T, config []byte) map[string]any {
+	o, err := decoded(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// base is the config of a file, nil where there is none.
+func (g *Generator) base(file string) map[string]any {
+	for _, files := range g.types {
+		if files[0].file == file {
+			o, _ := decoded(files[0].config)
+			return o
+		}
+	}
+	return nil
+}
+
 func drawn(t *testing.T, g *Generator, n uint64) []byte {
 	d, err := g.Draw("H100", 7, n)
 	if err != nil {

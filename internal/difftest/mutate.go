@@ -51,9 +51,12 @@ type facts struct {
 	experts, drafts        bool
 }
 
+// headKeys count the query heads.
+var headKeys = []string{"num_attention_heads", "n_head", "n_heads"}
+
 // read takes the facts from the first object that counts heads.
 func (f *facts) read(o map[string]any) {
-	for _, key := range []string{"num_attention_heads", "n_head", "n_heads"} {
+	for _, key := range headKeys {
 		if n, ok := integer(o, key); ok && f.heads == 0 {
 			f.heads = n
 			f.kvHeads, _ = integer(o, "num_key_value_heads")

@@ -19,16 +19,18 @@ import (
 )
 
 func main() {
-	engine := flag.String("engine", "sglang", "vllm or sglang")
-	gpu := flag.String("gpu", "H100", "kind of GPU")
-	seed := flag.Uint64("seed", 1, "seed of the draws")
-	first := flag.Uint64("first", 0, "number of the first draw")
-	n := flag.Uint64("n", 50, "draws")
-	python := flag.String("python", os.Getenv("HEADCOUNT_PYTHON"), "Python that has the engine")
-	dir := flag.String("shared", "../shared", "corpus and oracles")
-	corpus := flag.Bool("corpus", false, "configs as they are, on the golden rows' layouts")
-	bases := flag.String("bases", "", "file of configs to draw from instead of the corpus")
-	out := flag.String("out", "", "file that rows are appended to")
+	var ask asking
+	flag.StringVar(&ask.engine, "engine", "sglang", "vllm or sglang")
+	flag.StringVar(&ask.gpu, "gpu", "H100", "kind of GPU")
+	flag.Uint64Var(&ask.seed, "seed", 1, "seed of the draws")
+	flag.Uint64Var(&ask.first, "first", 0, "number of the first draw")
+	flag.Uint64Var(&ask.n, "n", 50, "draws")
+	flag.StringVar(&ask.python, "python", os.Getenv("HEADCOUNT_PYTHON"), "Python that has the engine")
+	flag.StringVar(&ask.dir, "shared", "../shared", "corpus and oracles")
+	flag.BoolVar(&ask.corpus, "corpus", false, "configs as they are, on the golden rows' layouts")
+	flag.BoolVar(&ask.given, "given", false, "the same with one field given that the config lacks")
+	flag.StringVar(&ask.bases, "bases", "", "file of configs to draw from instead of the corpus")
+	flag.StringVar(&ask.out, "out", "", "file that rows are appended to")
 	keep := flag.String("keep", "", "file to write the rows of files to that agree, compact")
 	flag.Parse()
 	card := scorecard.New()
@@ -39,7 +41,7 @@ func main() {
 	case flag.NArg() > 0:
 		err = replay(card, flag.Args())
 	default:
-		err = draw(card, *python, *dir, *engine, *gpu, *bases, *seed, *first, *n, *corpus, *out)
+		err = ask.draw(card)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "difftest:", err)
@@ -48,35 +50,50 @@ func main() {
 	fmt.Print(card)
 }
 
-// draw asks the engine one draw after the other.
-func draw(card *scorecard.Card, python, dir, engine, gpu, bases string, seed, first, n uint64, corpus bool, out string) error {
-	generator, err := difftest.NewGenerator(engine, dir)
-	if bases != "" {
-		generator, err = difftest.NewBases(engine, bases)
+// An asking is which draws are put to which engine, and where the rows go.
+type asking struct {
+	engine, gpu, python, dir, bases, out string
+	seed, first, n                       uint64
+	corpus, given                        bool
+}
+
+// generator is what draws.
+func (a *asking) generator() (*difftest.Generator, error) {
+	if a.bases != "" {
+		return difftest.NewBases(a.engine, a.bases)
 	}
+	return difftest.NewGenerator(a.engine, a.dir)
+}
+
+// draw asks the engine one draw after the other.
+func (a *asking) draw(card *scorecard.Card) error {
+	generator, err := a.generator()
 	if err != nil {
 		return err
 	}
 	rows := io.Discard
-	if out != "" {
-		f, err := os.OpenFile(out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if a.out != "" {
+		f, err := os.OpenFile(a.out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
 		rows = f
 	}
-	oracle, err := difftest.Start(python, dir, engine, gpu)
+	oracle, err := difftest.Start(a.python, a.dir, a.engine, a.gpu)
 	if err != nil {
 		return err
 	}
 	defer oracle.Stop()
-	for i := first; i < first+n; i++ {
-		next := generator.Draw
-		if corpus {
-			next = generator.Corpus
-		}
-		d, err := next(gpu, seed, i)
+	next := generator.Draw
+	switch {
+	case a.given:
+		next = generator.Given
+	case a.corpus:
+		next = generator.Corpus
+	}
+	for i := a.first; i < a.first+a.n; i++ {
+		d, err := next(a.gpu, a.seed, i)
 		if err != nil {
 			return err
 		}
