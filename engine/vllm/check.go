@@ -85,7 +85,10 @@ func (s *setup) checkWrapped() *problem.Error {
 	if !s.v.transformers {
 		return nil
 	}
-	return wrappedRefusal(s.v.model.Config, int64(s.layout.TP), s.layout.PP)
+	if err := wrappedRefusal(s.v.model.Config, int64(s.layout.TP), s.layout.PP); err != nil || !s.v.replacesExperts {
+		return err
+	}
+	return uncountedExperts(s.v.model.Config)
 }
 
 // even are the families whose classes want heads to fill the width (models/bert.py,

@@ -19,22 +19,23 @@ type traits struct {
 	ownPooler   bool   // its class pools; otherwise a pooler is put on one that generates
 	encoderOnly bool   // counts as a model that attends in both directions
 	directions
-	bidirectional bool // its layers attend in both directions and cache nothing
-	seqPooling    string
-	tokPooling    string
-	hybrid        bool // layers that keep a state beside attention
-	attentionFree bool
-	encoderDecode bool
-	pipelines     bool
-	multimodal    bool
-	onlySilu      []model.Part   // parts whose modules know no other activation
-	transformers  bool           // runs the Transformers class
-	embeds        bool           // the class has a pooler in place of a language-model head
-	drafter       bool           // drafts for a target
-	mtp           bool           // loads the checkpoint's own draft head
-	remote        bool           // needs --trust-remote-code for its config class
-	experts       int64          // routed experts, by the fields that the engine looks at
-	refusal       *problem.Error // why the engine does not serve the config at all
+	bidirectional   bool // its layers attend in both directions and cache nothing
+	seqPooling      string
+	tokPooling      string
+	hybrid          bool // layers that keep a state beside attention
+	attentionFree   bool
+	encoderDecode   bool
+	pipelines       bool
+	multimodal      bool
+	onlySilu        []model.Part   // parts whose modules know no other activation
+	transformers    bool           // runs the Transformers class
+	replacesExperts bool           // of that class, the one that puts the engine's experts in place of its own
+	embeds          bool           // the class has a pooler in place of a language-model head
+	drafter         bool           // drafts for a target
+	mtp             bool           // loads the checkpoint's own draft head
+	remote          bool           // needs --trust-remote-code for its config class
+	experts         int64          // routed experts, by the fields that the engine looks at
+	refusal         *problem.Error // why the engine does not serve the config at all
 }
 
 // traitsOf looks a model's architectures up.
@@ -69,6 +70,7 @@ func traitsOf(m *model.Model) (t traits) {
 	}
 	info := r.info
 	t.arch, t.pooling, t.transformers = r.arch, r.pooling, r.transformers
+	t.replacesExperts = strings.HasPrefix(r.class, "Transformers") && strings.Contains(r.class, "MoE")
 	t.embeds = strings.Contains(r.class, "Embedding")
 	t.pipelines, t.multimodal, t.attentionFree, t.ownPooler = info.is('P'), info.is('m'), info.is('f'), info.is('p')
 	switch {

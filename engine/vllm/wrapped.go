@@ -81,6 +81,23 @@ func wrappedRefusal(c *model.Config, ranks int64, stages int) *problem.Error {
 	return nil
 }
 
+// expertFields are what the backend's class for experts reads of a config, each by any of its
+// names (models/transformers/moe.py, recursive_replace; transformers_utils/config.py).
+var expertFields = [][]string{
+	{"num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "top_k"},
+	{"moe_intermediate_size", "intermediate_size"},
+}
+
+// uncountedExperts refuses a config that does not say what that class needs.
+func uncountedExperts(c *model.Config) *problem.Error {
+	for _, names := range expertFields {
+		if !slices.ContainsFunc(names, func(key string) bool { _, ok := c.Value(key); return ok }) {
+			return refuseWrapped(names[0], nil, "missing, and the config counts experts")
+		}
+	}
+	return nil
+}
+
 // secondDecoder refuses ranks that do not divide the heads of a decoder of a decoder's steps:
 // its projections are replaced before anyone asks who dispatches attention.
 func secondDecoder(top *model.Config, ranks int64) *problem.Error {
