@@ -46,13 +46,31 @@ func (t *towers) gemma4Vision(c *reader) {
 		t.buffer(name+".std_scale", width, dtype.Unknown)
 	}
 	t.buffer(name+".encoder.rotary_emb.inv_freq", 2*(head/4), dtype.Float32) // and once more as it was
-	// What vLLM puts no layer of its own in the place of stays as it was made.
+	t.asMade(c, name, func(p *Param) bool { return p.Cols.Size == 0 || strings.HasSuffix(p.Name, "_table") })
+	t.conv("model.embed_vision.embedding_projection", t.hidden, width, false)
+}
+
+// asMade gives what vLLM puts no layer of its own in the place of, and what is computed, the
+// dtype that the tower's own config names: it stays as Transformers made it.
+func (t *towers) asMade(c *reader, tower string, stays func(*Param) bool) {
+	name, ok := c.Text("dtype")
+	if !ok {
+		name, _ = c.Text("torch_dtype")
+	}
+	made, ok := dtype.Parse(name)
+	if !ok {
+		return
+	}
 	for i := range t.params {
-		if p := &t.params[i]; p.Cols.Size == 0 || strings.HasSuffix(p.Name, "_table") {
-			p.DType = dtype.BFloat16
+		if p := &t.params[i]; strings.HasPrefix(p.Name, tower+".") && stays(p) {
+			p.DType = made
 		}
 	}
-	t.conv("model.embed_vision.embedding_projection", t.hidden, width, false)
+	for i := range t.buffers {
+		if p := &t.buffers[i]; strings.HasPrefix(p.Name, tower+".") && p.DType == dtype.Unknown {
+			p.DType = made
+		}
+	}
 }
 
 // gemma4Audio adds a Conformer.
@@ -98,6 +116,10 @@ func (t *towers) gemma4Audio(c *reader) {
 	out := c.size("output_proj_dims")
 	t.conv(name+".output_proj", out, width, true)
 	t.buffer(name+".rel_pos_enc.inv_timescales", width/2, dtype.Unknown)
+	t.asMade(c, name, func(p *Param) bool {
+		whole := p.Cols.Size == 0 && !strings.HasSuffix(p.Name, ".output_proj.bias")
+		return whole || strings.HasSuffix(p.Name, ".conv.weight") || strings.Contains(p.Name, "depthwise_conv1d")
+	})
 	t.conv("model.embed_audio.embedding_projection", t.hidden, out, false)
 }
 

@@ -103,6 +103,11 @@ func (s *setup) checkClass() *problem.Error {
 	if slices.Contains(even, v.model.Family) && int64(v.model.HiddenSize)%v.queries != 0 {
 		return problem.New(problem.NotDivisible, v.field("num_attention_heads"), v.queries, "the width, %d, is not a multiple of it", v.model.HiddenSize)
 	}
+	if !v.transformers {
+		if err := lacking(c.Top().ModelType(), c, c.Top()); err != nil {
+			return err
+		}
+	}
 	switch {
 	case v.transformers:
 	case v.arch == "ChatGLMModel" || v.arch == "ChatGLMForConditionalGeneration":

@@ -23,8 +23,8 @@ var (
 		"Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration", "Step3TextForCausalLM", "Step3VLForConditionalGeneration", "Step3p5ForCausalLM",
 	}
 	expertStages = []string{
-		"Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration", "HYV3ForCausalLM", "InternS1ProForConditionalGeneration", "Lfm2MoeForCausalLM",
-		"PanguUltraMoEForCausalLM", "PanguProMoEV2ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3VLMoeForConditionalGeneration",
+		"Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM", "Glm4vMoeForConditionalGeneration", "HYV3ForCausalLM", "InternS1ProForConditionalGeneration",
+		"Lfm2MoeForCausalLM", "MixtralForCausalLM", "PanguUltraMoEForCausalLM", "Param2MoEForCausalLM", "Step3p5ForCausalLM", "PanguProMoEV2ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3VLMoeForConditionalGeneration",
 		"Qwen3NextForCausalLM", "Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration", "SarvamMLAForCausalLM", "SarvamMoEForCausalLM",
 	}
 )
@@ -107,7 +107,7 @@ func (s *setup) checkWorld() *problem.Error {
 func (p *plan) checkExpertStages() *problem.Error {
 	s, layers := &p.setup, p.setup.v.model.Layers
 	wants := slices.Contains(expertStages, s.v.ownClass())
-	if s.v.arch == "AfmoeForCausalLM" { // which may do without
+	if s.v.arch == "AfmoeForCausalLM" || s.v.model.Family == "nemotron_h" { // which may do without
 		wants = slices.ContainsFunc(layers, hasExperts)
 	}
 	if !wants {

@@ -1,7 +1,6 @@
 package vllm
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -61,7 +60,7 @@ func traitsOf(m *model.Model) (t traits) {
 		return t
 	}
 	if !r.transformers {
-		if t.refusal = cmp.Or(lacking(top.ModelType(), c, top), unmet(r.arch, top)); t.refusal != nil {
+		if t.refusal = unmet(r.arch, top); t.refusal != nil {
 			return t
 		}
 	}

@@ -255,6 +255,9 @@ func asConfigured(m *model.Model, s model.State) model.State {
 	if n, ok := m.Config.Int("mamba_headdim"); ok && m.TextType == "zamba2" && n > 0 && n <= maxHeadDim {
 		s.HeadDim = int(n)
 	}
+	if m.Architecture == "Lfm2VlForConditionalGeneration" { // models/lfm2_vl.py: the width of a layer, not of its convolution
+		s.Inner = max(m.HiddenSize, 1)
+	}
 	return s
 }
 
