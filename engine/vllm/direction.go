@@ -15,14 +15,11 @@ import (
 var asked = []string{"apertus", "aria", "decilm", "deepseek", "gemma3", "glm4_moe_lite", "iquest_loopcoder", "llama", "mimo",
 	"pangu", "phi3", "qwen2", "qwen3", "qwen3_5", "qwen3_next", "qwen4_exp", "telechat2"}
 
-// notAsked are the model types of those families whose class has an attention of its own.
-var notAsked = []string{"cwm", "smollm3", "solar"}
-
 // directions are where the engine reads that attention looks in both: a pooler asks the outer
 // level, attention its own config.
 type directions struct {
-	outer     bool // of the outer level, or a hook's word
-	attention bool // of the text config
+	outerBoth bool // of the outer level, or a hook's word
+	textBoth  bool // of the text config
 }
 
 // directionsOf reads a config, as a hook of the architecture leaves it
@@ -40,11 +37,11 @@ func bothWays(c *model.Config) bool {
 	return said && !causal
 }
 
-// asksDirection tells whether a model's attention follows its config's is_causal. Of DeepSeek's
-// only the one with latents does, which it then expands.
+// asksDirection tells whether the attention of the engine's own class follows its config's
+// is_causal. Solar's is not LLaMA's, and of DeepSeek's only the one with latents does, which it
+// then expands.
 func asksDirection(m *model.Model) bool {
-	return slices.Contains(asked, m.Family) && !slices.Contains(notAsked, m.TextType) &&
-		(m.Family != "deepseek" || hasKind(m, model.Latent))
+	return slices.Contains(asked, m.Family) && m.TextType != "solar" && (m.Family != "deepseek" || hasKind(m, model.Latent))
 }
 
 func hasKind(m *model.Model, kind model.Kind) bool {
@@ -64,11 +61,10 @@ func expandsLatents(m *model.Model) bool {
 // nothing else.
 func (d directions) refuse(m *model.Model) *problem.Error {
 	const key = "is_causal"
-	chosen := m.Family == "qwen4_exp" && hasKind(m, model.Indexer)
 	switch {
-	case !d.attention:
+	case !d.textBoth:
 		return nil
-	case m.Family == "pangu_pro_moe", chosen:
+	case m.Family == "pangu_pro_moe", m.Family == "qwen4_exp" && hasKind(m, model.Indexer):
 		return problem.New(problem.Unsupported, key, false, "%s requires attention that looks back", m.Architecture)
 	case !expandsLatents(m):
 		return problem.New(problem.NotKnown, key, false, "what %s caches of latents when attention looks in both directions is not known here", m.Architecture)

@@ -4,8 +4,7 @@ import (
 	"testing"
 
 	"headcount/engine"
-	"headcount/hw"
-	"headcount/problem"
+	"headcount/layout"
 )
 
 // Whether is_causal: false leaves a decoder without a cache is its class's to say: of two
@@ -27,45 +26,9 @@ func TestDirections(t *testing.T) {
 		{"Gemma 4 looks both ways in its mask alone", `{"architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text", "use_bidirectional_attention": "all",
 			"global_head_dim": 64, "sliding_window": 512, "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention"], ` + sizes + `}`, 4 * 2 * 2 * 64 * 2},
 	} {
-		plan, err := h100(t, tt.config)
-		if err != nil {
-			t.Errorf("%s: %v", tt.name, err)
-		} else if got := plan.Ranks[0].BytesPerToken; got != tt.cells {
+		plan := planned(t, Version, tt.config, "h100", layout.Layout{}, engine.Options{KVCacheMemory: 1 << 34})
+		if got := plan.Ranks[0].BytesPerToken; got != tt.cells {
 			t.Errorf("%s: %d bytes a token, want %d", tt.name, got, tt.cells)
 		}
 	}
-}
-
-// Classes that only look back refuse to look in both directions, and of latents without
-// another attention nothing is claimed.
-func TestDirectionsRefused(t *testing.T) {
-	for _, tt := range []struct {
-		name, config string
-		code         problem.Code
-	}{
-		{"latents that a class expands", mla + `, "is_causal": false}`, ""},
-		{"latents of Kimi Linear", `{"architectures": ["KimiLinearForCausalLM"], "model_type": "kimi_linear", "num_hidden_layers": 2, "hidden_size": 512, "vocab_size": 1024,
-			"num_attention_heads": 16, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "intermediate_size": 1024,
-			"linear_attn_config": {"kda_layers": [1], "full_attn_layers": [2], "num_heads": 16, "head_dim": 128, "short_conv_kernel_size": 4},
-			"auto_map": {}, "is_causal": false}`, problem.NotKnown},
-	} {
-		_, err := h100(t, tt.config)
-		var code problem.Code
-		if refusal, ok := err.(*problem.Error); ok {
-			code = refusal.Code
-		}
-		if code != tt.code {
-			t.Errorf("%s: %v, want %q", tt.name, err, tt.code)
-		}
-	}
-}
-
-// h100 plans a config on one GPU.
-func h100(t *testing.T, config string) (*engine.Result, error) {
-	t.Helper()
-	gpu, err := hw.Lookup("h100")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Engine{}.Plan(engine.Job{Model: modelOf(t, config), GPU: gpu, Options: &engine.Options{KVCacheMemory: 1 << 34}})
 }

@@ -24,7 +24,8 @@ var (
 	}
 	expertStages = []string{
 		"Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM", "Glm4vMoeForConditionalGeneration", "HYV3ForCausalLM", "InternS1ProForConditionalGeneration",
-		"Lfm2MoeForCausalLM", "MixtralForCausalLM", "PanguUltraMoEForCausalLM", "Param2MoEForCausalLM", "Step3p5ForCausalLM", "PanguProMoEV2ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3VLMoeForConditionalGeneration",
+		"Lfm2MoeForCausalLM", "MixtralForCausalLM", "PanguUltraMoEForCausalLM", "Param2MoEForCausalLM", "Step3p5ForCausalLM",
+		"PanguProMoEV2ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3VLMoeForConditionalGeneration",
 		"Qwen3NextForCausalLM", "Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration", "SarvamMLAForCausalLM", "SarvamMoEForCausalLM",
 	}
 )
@@ -33,11 +34,8 @@ var (
 // the first attention's, the first experts', those of all layers, and what the whole looks at.
 func (p *plan) checkModules() *problem.Error {
 	s := &p.setup
-	if err := s.checkAlike(); err != nil {
-		return err
-	}
 	if !s.v.transformers { // which builds the projections of all layers before any attention
-		if err := s.checkProjections(); err != nil {
+		if err := cmp.Or(s.checkAlike(), s.checkProjections()); err != nil {
 			return err
 		}
 	}

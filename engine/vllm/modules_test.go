@@ -19,6 +19,10 @@ func TestModules(t *testing.T) {
 			"num_attention_heads": 8, "intermediate_size": 1024, "torch_dtype": "bfloat16"`
 		qwen2 = `{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 512, "vocab_size": 1024,
 			"num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 1024, "torch_dtype": "bfloat16"`
+		kimi = `{"architectures": ["KimiLinearForCausalLM"], "model_type": "kimi_linear", "num_hidden_layers": 2, "hidden_size": 512, "vocab_size": 1024,
+			"num_attention_heads": 16, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "intermediate_size": 1024,
+			"linear_attn_config": {"kda_layers": [1], "full_attn_layers": [2], "num_heads": 16, "head_dim": 128, "short_conv_kernel_size": 4},
+			"auto_map": {}, "is_causal": false}`
 		qwen2VL = `{"architectures": ["Qwen2VLForConditionalGeneration"], "model_type": "qwen2_vl", "num_hidden_layers": 2, "hidden_size": 512, "vocab_size": 1024,
 			"num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 1024, "torch_dtype": "bfloat16"` // heads of 128, of which 64 pairs turn
 	)
@@ -43,6 +47,8 @@ func TestModules(t *testing.T) {
 		{"chunks of attention, of a class that reads none", llama + `, "dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192}}`, "h100", layout.Layout{}, engine.Options{}, ""},
 		{"windows after some layers", qwen2 + `, "use_sliding_window": true, "sliding_window": 512, "max_window_layers": 1}`, "h100", layout.Layout{}, engine.Options{}, problem.Unsupported},
 		{"windows after all", qwen2 + `, "use_sliding_window": true, "sliding_window": 512, "max_window_layers": 2}`, "h100", layout.Layout{}, engine.Options{}, ""},
+		{"latents that a class expands to look both ways", mla + `, "is_causal": false}`, "h100", layout.Layout{}, engine.Options{KVCacheMemory: 1 << 34}, ""},
+		{"latents of a class that has nothing else", kimi, "h100", layout.Layout{}, engine.Options{KVCacheMemory: 1 << 34}, problem.NotKnown},
 		{"e5m2 beside fp8 weights", llama + `, "quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic"}}`, "h100", layout.Layout{},
 			engine.Options{KVCacheDType: "fp8_e5m2"}, problem.Unsupported},
 		{"fp8 latents before Ada", mla + `}`, "a100", layout.Layout{}, engine.Options{KVCacheDType: "fp8"}, problem.Unsupported},

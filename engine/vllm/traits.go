@@ -96,8 +96,8 @@ func traitsOf(m *model.Model) (t traits) {
 		t.tokPooling = "STEP"
 	}
 	t.directions = t.directionsOf(c, top)
-	t.bidirectional = info.is('b') || t.attention && !t.transformers && asksDirection(m)
-	t.encoderOnly = t.pooling && (t.seqPooling == "CLS" || t.outer || info.is('b'))
+	t.bidirectional = info.is('b') || t.textBoth && !t.transformers && asksDirection(m)
+	t.encoderOnly = t.pooling && (t.seqPooling == "CLS" || t.outerBoth || info.is('b'))
 	if !t.transformers {
 		t.refusal = t.directions.refuse(m)
 	}

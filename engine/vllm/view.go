@@ -142,7 +142,7 @@ func (v *view) absorbs(c *model.Config) bool {
 	if v.transformers {
 		return v.rank > 0
 	}
-	if v.attention || !latentTypes[v.model.TextType] {
+	if v.textBoth || !latentTypes[v.model.TextType] {
 		return false
 	}
 	if v.compressed {
@@ -338,7 +338,7 @@ func sinksOf(m *model.Model) sinkRule {
 		return b
 	}
 	switch {
-	case m.TextType == "gpt_oss", m.TextType == "openai_privacy_filter", strings.HasPrefix(m.Family, "granite") && hasSinks(m):
+	case hasSinks(m):
 		return allSinks
 	case strings.HasPrefix(m.TextType, "mimo_v2"):
 		window, full := flag("add_swa_attention_sink_bias"), flag("add_full_attention_sink_bias")

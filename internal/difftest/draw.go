@@ -170,15 +170,27 @@ func (g *Generator) Draw(gpu string, seed, n uint64) (*Draw, error) {
 
 // Corpus gives draw n of a seed with a config as it is and a layout of the golden rows'.
 func (g *Generator) Corpus(gpu string, seed, n uint64) (*Draw, error) {
+	return g.onGolden("", gpu, seed, n, func(random, map[string]any) {})
+}
+
+// onGolden gives a draw whose config is changed, on a layout of the golden rows'. Its ID has the
+// kind of change before the seed.
+func (g *Generator) onGolden(kind, gpu string, seed, n uint64, change func(random, map[string]any)) (*Draw, error) {
 	r := g.source(gpu, seed, n)
 	files := g.types[r.IntN(g.served)]
 	b := files[r.IntN(len(files))]
-	var f facts
-	config, err := parsed(b.config, &f)
+	top, err := decoded(b.config)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.file, err)
 	}
-	d := &Draw{ID: fmt.Sprintf("%s/%s/%d/%d", g.engine, gpu, seed, n), File: b.file, GPU: gpu, Config: config, HFQuant: b.hfQuant}
+	change(r, top)
+	var f facts
+	f.read(top)
+	config, err := json.Marshal(top)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.file, err)
+	}
+	d := &Draw{ID: fmt.Sprintf("%s/%s/%s%d/%d", g.engine, gpu, kind, seed, n), File: b.file, GPU: gpu, Config: config, HFQuant: b.hfQuant}
 	if g.engine == "sglang" {
 		l := goldenSGLang(r, gpu)
 		g.draft(r, d, &l, 4)

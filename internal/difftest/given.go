@@ -1,10 +1,5 @@
 package difftest
 
-import (
-	"encoding/json"
-	"fmt"
-)
-
 // foreign are fields that some classes read and others do not, each with a value. A file may
 // give any of them, and a plan that follows one its class does not read is wrong.
 var foreign = map[string]any{
@@ -20,28 +15,11 @@ var foreign = map[string]any{
 // Given gives draw n of a seed with a config that is as the corpus has it, but for its depth and
 // one field more than it has, and a layout of the golden rows'.
 func (g *Generator) Given(gpu string, seed, n uint64) (*Draw, error) {
-	r := g.source(gpu, seed, n)
-	files := g.types[r.IntN(g.served)]
-	b := files[r.IntN(len(files))]
-	top, err := decoded(b.config)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", b.file, err)
-	}
-	text := decoderOf(top)
-	mutation{random: r, one: 1 << 30}.layers(text)
-	give(r, text)
-	var f facts
-	f.read(top)
-	config, err := json.Marshal(top)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", b.file, err)
-	}
-	d := &Draw{ID: fmt.Sprintf("%s/%s/given%d/%d", g.engine, gpu, seed, n), File: b.file, GPU: gpu, Config: config, HFQuant: b.hfQuant}
-	d.Layout, d.Available = goldenVLLM(r, f), []int64{12_345_678_901, 40 << 30, 777_777_777_777}
-	if g.engine == "sglang" {
-		d.Layout, d.Available = goldenSGLang(r, gpu), nil
-	}
-	return d, nil
+	return g.onGolden("given", gpu, seed, n, func(r random, top map[string]any) {
+		text := decoderOf(top)
+		mutation{random: r, one: 1 << 30}.layers(text)
+		give(r, text)
+	})
 }
 
 // give adds one field that an object lacks.

@@ -27,16 +27,6 @@ func mutated(r random, config []byte) (out json.RawMessage, f facts, err error) 
 	return out, f, err
 }
 
-// parsed is a config as it is, with its facts.
-func parsed(config []byte, f *facts) (json.RawMessage, error) {
-	top, err := decoded(config)
-	if err != nil {
-		return nil, err
-	}
-	f.read(top)
-	return json.Marshal(top)
-}
-
 func decoded(config []byte) (top map[string]any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(strict.WithNumbers(config)))
 	dec.UseNumber()
